@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mathematical operation: its grammar, problem, truth, bound, cases and targets, as a value holding functions.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "probes/ops/problem.hpp"
+#include "probes/ops/target.hpp"
+#include "reference/bound.hpp"
+#include "reference/expected.hpp"
+
+namespace assay {
+
+/// Host storage of every operand, in the order of Problem::operands.
+using Storage = std::span<const std::span<const std::byte>>;
+
+/// One thing that can go wrong, planted on purpose. The selftest must catch it.
+struct PlantedFault {
+  std::string_view name;
+  std::string_view what;                 // one line for the table
+  std::vector<std::string> cases;        // ids without seed; caught when any of them fails
+  bool may_hide_in_noise = false;        // F2: one ulp, excused where it lies inside accumulation noise
+};
+
+struct Op {
+  std::string_view name;
+  std::string_view summary;
+  std::vector<Parameter> grammar;                       // op's own keys; common ones are appended by the registry
+  std::function<Problem(const CaseId&)> problem;        // throws CaseError on an impossible combination
+  /// Truth from input storage. `rows`: restrict to these rows of the output (flattened leading dims); empty = all.
+  std::function<Expected(const Problem&, Storage inputs, std::vector<std::int64_t> rows)> expect;
+  std::function<Bound(const Problem&, const Expected&, const Arithmetic&)> bound;
+  std::string_view cases;                               // the op's case list, embedded
+  std::vector<Target> targets;
+  std::vector<PlantedFault> faults;                     // variants of its target "planted"
+  std::vector<std::string> selftest_clean;              // ids without seed: correct models must pass all of them
+};
+
+/// The explicit list of ops. (Self-registering objects in a static library are silently dropped by the linker.)
+std::span<const Op> all_ops();
+/// Throws CaseError naming the known ops.
+const Op& find_op(std::string_view name);
+/// Parses an id against its op's grammar and builds its problem.
+Problem make_problem(std::string_view id);
+std::string canonical(std::string_view id);
+
+}  // namespace assay

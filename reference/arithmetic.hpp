@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a target declares: how it rounds (arithmetic) and which conventions it keeps (contract), each with its source.
+#pragma once
+
+#include <string>
+
+#include "reference/dtype.hpp"
+
+namespace assay {
+
+enum class Accumulation : std::uint8_t {
+  nearest,      // every addition rounded to nearest in the accumulator format, any order, FMA or not
+  tensor_core,  // blocks of nb exact products aligned, truncated to F fraction bits, summed; published models
+};
+
+/// How one sum of k products is rounded. Every field is a fact about the target, not a tolerance.
+struct Arithmetic {
+  DType operand = DType::f32;      // format the operands are reduced to before they are multiplied
+  DType accumulator = DType::f32;  // f32, f64 or f16
+  Accumulation accumulation = Accumulation::nearest;
+  int block = 1;                   // nb: products fused per step (tensor_core)
+  int fraction_bits = 0;           // F: bits kept at alignment (tensor_core)
+  int splits = 1;                  // split-K slices; their partial sums are stored in split_format
+  DType split_format = DType::f32;
+  DType output = DType::f32;
+  bool operator==(const Arithmetic&) const = default;
+};
+
+/// A convention a target promises, and where it promises it. An unpromised convention is POLICY, never wrong.
+struct Promise {
+  bool made = false;
+  std::string source;
+};
+
+struct Contract {
+  Promise beta_zero_ignores_c;    // beta = 0: C need not be valid
+  Promise alpha_zero_ignores_ab;  // alpha = 0: A and B are not read
+  Promise nan_propagates;         // 0*NaN and NaN + x are NaN
+  Promise keeps_subnormals;       // neither inputs nor outputs are flushed
+  Promise repeatable;             // same call, same process, same bits
+};
+
+std::string describe(const Arithmetic&);
+
+}  // namespace assay

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per output element: the true value in wide arithmetic, and the magnitudes that its error bound is made of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace assay {
+
+/// All vectors are row-major over the output's logical dims, or over `rows` of it when rows is not empty
+/// (then element e belongs to logical index rows[e / row_length] * row_length + e % row_length).
+struct Expected {
+  std::vector<double> value;     // exact to far below the target's u
+  std::vector<double> value_lo;  // fp64 outputs: value + value_lo is the double-double result; empty otherwise
+  std::vector<double> sum_abs;   // S = |alpha| sum |a||b|
+  std::vector<double> sum_sq;    // R2 = alpha^2 sum (a b)^2
+  std::vector<double> addend;    // |beta c|; empty when beta = 0
+  std::vector<std::int64_t> rows;
+  std::int64_t row_length = 0;
+  std::int64_t terms = 0;        // k, length of one sum
+};
+
+}  // namespace assay

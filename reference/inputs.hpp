@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Input families. Made from Philox words and integer bit patterns only: no libm, no <random>, no floating-point
+// arithmetic that a compiler flag could change. The same bits under -O0, -O3, -march=native and -ffast-math.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "reference/tensor.hpp"
+
+namespace assay {
+
+enum class Family : std::uint8_t {
+  integer,    // signed integers |v| <= limit: every partial sum in any order is exact
+  reveal,     // A: odd 13-bit integers, B: -1, 0, 1: exact in fp32, wrong under tf32, bf16 or fp16 operands
+  position,   // one 1 per row of A, B a unique code per element: the output is the address map
+  ones,       // counts: c = k
+  sign,       // +1 / -1: parity of c equals parity of k
+  normal,     // integer-sum normal, bounded at 4.9 sigma: cancellation, the default
+  uniform,    // [0,1) in 24 bits: non-negative
+  heavy,      // normal times 2^g, g geometric: a few products dominate
+  wide,       // normal times a power of two per row of A and per column of B, 2^-20..2^20
+  cancel,     // K halves that cancel except for a small remainder
+  two_level,  // rows that repeat two values: rounding errors align, sqrt(n) laws fail
+  nan_one,    // normal with one NaN in A: its row of C is NaN, everything else clean
+  inf_one,    // normal with +Inf in A against finite and zero columns of B: Inf and NaN where IEEE says
+  subnormal,  // operands whose products or sums fall below the smallest normal
+};
+
+std::string_view name(Family);
+std::optional<Family> parse_family(std::string_view);
+std::span<const Family> all_families();
+
+/// Whether the K terms of a sum are exchangeable draws from one continuous law, so that T_iid may be used.
+bool exchangeable(Family);
+/// Whether a correct implementation must return exactly the rounded true value (given the limits hold).
+bool exact(Family);
+
+/// How an operand takes part in a product, so that a family can treat its contraction axis and its outer axis apart.
+struct FillRule {
+  Family family = Family::normal;
+  int outer_axis = 0;         // index into Operand::dims of the non-contracted axis (rows of A, columns of B)
+  int inner_axis = 0;         // index of the contracted axis (k)
+  bool left = true;           // A-like (true) or B-like
+  std::int64_t limit = 1;     // integer family: largest |v|
+};
+
+/// The bits of every logical element, row-major, in the operand's format. `seed` and operand.stream select the Philox key
+/// and stream; equal arguments give equal bits on every machine and build.
+std::vector<std::uint64_t> generate(const Operand&, const FillRule&, std::uint64_t seed);
+
+/// Writes the generated elements into storage laid out as the operand says; bytes outside logical elements are untouched.
+void fill(const Operand&, const FillRule&, std::uint64_t seed, std::span<std::byte> storage);
+
+/// Largest integer L such that k products of integers up to L, in any order, stay exact: k*L*L <= 2^bits; also <= 2^p_operand.
+std::int64_t integer_limit(std::int64_t k, int exact_bits, DType operand);
+
+/// Generator version: part of every case id (g1). Bumped when any bit of any family changes.
+inline constexpr int generator_version = 1;
+
+}  // namespace assay

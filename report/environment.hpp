@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The conditions of a run, by allow-list: no host name, user, home path or serial number can get in.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/record.hpp"
+
+namespace assay::report {
+
+struct Environment {
+  std::map<std::string, std::string> assay;      // version, commit, compiler, flags, generator, grammar
+  std::map<std::string, std::string> system;     // os, kernel, libc, cpu, isa, logical_cpus, memory_gib, container
+  std::map<std::string, std::string> variables;  // allow-listed names found in the environment; values that may hold a path are "set"
+  std::vector<LibraryIdentity> libraries;        // what workers really mapped
+  std::string command;                           // arguments, paths redacted
+};
+
+/// Reads this machine. Nothing outside the allow-list is looked at.
+Environment read_environment();
+/// Names that may be recorded with their value, and names recorded only as "set".
+std::vector<std::string_view> allowed_variables();
+/// Replaces the home directory, user and host name wherever they occur: "~", "USER", "HOST".
+std::string redact(std::string_view text);
+
+}  // namespace assay::report
