@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The largest error that correct arithmetic of the declared kind could show. From problem and arithmetic, never from who computed it.
+// The largest error that correct arithmetic of the declared kind could show. From problem and arithmetic, never from who
+// computed it.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +34,9 @@ struct Bound {
 
 /// Bound of alpha*A*B + beta*C from its magnitudes.
 /// `exchangeable`: T_iid is valid for these inputs. `exact`: integer fill whose every partial sum is representable.
-Bound product_sum_bound(const Expected&, const Arithmetic&, bool exchangeable, bool exact);
+/// `input`: format the operands are stored in; only needed when Arithmetic::operand is narrower (a reduced-precision mode).
+/// Errors   throws std::invalid_argument when Expected has no magnitudes or the arithmetic is incomplete.
+Bound product_sum_bound(const Expected&, const Arithmetic&, bool exchangeable, bool exact,
+                        std::optional<DType> input = std::nullopt);
 
 }  // namespace assay

@@ -13,12 +13,15 @@ namespace assay {
 struct Expected {
   std::vector<double> value;     // exact to far below the target's u
   std::vector<double> value_lo;  // fp64 outputs: value + value_lo is the double-double result; empty otherwise
-  std::vector<double> sum_abs;   // S = |alpha| sum |a||b|
+  std::vector<double> sum_abs;   // S = |alpha| sum |a||b|; NaN where an operand is NaN or Inf (the class of value then decides)
   std::vector<double> sum_sq;    // R2 = alpha^2 sum (a b)^2
   std::vector<double> addend;    // |beta c|; empty when beta = 0
   std::vector<std::int64_t> rows;
   std::int64_t row_length = 0;
-  std::int64_t terms = 0;        // k, length of one sum
+  std::int64_t terms = 0;  // k, length of one sum
+  // What absolute errors (underflow, flushing) and intermediate overflow are scaled by:
+  double abs_alpha = 1;      // |alpha|
+  double largest_input = 1;  // largest finite |a| or |b|, at least 1
 };
 
 }  // namespace assay

@@ -15,7 +15,7 @@ namespace assay {
 
 enum class Family : std::uint8_t {
   integer,    // signed integers |v| <= limit: every partial sum in any order is exact
-  reveal,     // A: odd 13-bit integers, B: -1, 0, 1: exact in fp32, wrong under tf32, bf16 or fp16 operands
+  reveal,     // A: odd integers of reveal_bits, B: -1, 0, 1: exact in fp32, wrong under tf32, bf16 or fp16 operands
   position,   // one 1 per row of A, B a unique code per element: the output is the address map
   ones,       // counts: c = k
   sign,       // +1 / -1: parity of c equals parity of k
@@ -57,6 +57,9 @@ void fill(const Operand&, const FillRule&, std::uint64_t seed, std::span<std::by
 
 /// Largest integer L such that k products of integers up to L, in any order, stay exact: k*L*L <= 2^bits; also <= 2^p_operand.
 std::int64_t integer_limit(std::int64_t k, int exact_bits, DType operand);
+
+/// Width of the reveal family's odd integers on the left: 13 for fp32, 30 for fp64 (more than fp32 holds), else p.
+int reveal_bits(DType operand);
 
 /// Generator version: part of every case id (g1). Bumped when any bit of any family changes.
 inline constexpr int generator_version = 1;

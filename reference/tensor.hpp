@@ -17,11 +17,11 @@ enum class Access : std::uint8_t { in, out, inout };
 /// Dims are logical, outermost first, e.g. gemm A: (batch, m, k) whatever its transposition; strides in elements say
 /// where each lies. A stride may be 0 on an input (broadcast). Element (i,j,l) sits at offset + i*s0 + j*s1 + l*s2.
 struct Operand {
-  std::string role;  // "A", "B", "C"
+  std::string role{};  // "A", "B", "C"
   DType dtype = DType::f32;
   Access access = Access::in;
-  std::vector<std::int64_t> dims;
-  std::vector<std::int64_t> strides;
+  std::vector<std::int64_t> dims{};
+  std::vector<std::int64_t> strides{};
   std::int64_t offset = 0;       // elements between the start of the allocation and element 0: misalignment on purpose
   std::int64_t span = 0;         // elements of the allocation after `offset`, loose leading dimensions included
   std::uint32_t stream = 0;      // Philox stream: distinct per operand

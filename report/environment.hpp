@@ -19,10 +19,15 @@ struct Environment {
   std::string command;                           // arguments, paths redacted
 };
 
-/// Reads this machine. Nothing outside the allow-list is looked at.
+/// Reads this machine: assay (version, commit, compiler, build), system and variables; the caller adds the rest.
+/// Nothing outside the allow-list is looked at.
 Environment read_environment();
 /// Names that may be recorded with their value, and names recorded only as "set".
 std::vector<std::string_view> allowed_variables();
+/// What an allowed variable can do: 'N' changes numbers, 'S' selects code, 'D' determinism, 'E' evidence only; 0 if not allowed.
+char variable_class(std::string_view name);
+/// The value as it is recorded: itself when it is short, plain and impersonal, otherwise "set".
+std::string recorded_value(std::string_view name, std::string_view value);
 /// Replaces the home directory, user and host name wherever they occur: "~", "USER", "HOST".
 std::string redact(std::string_view text);
 

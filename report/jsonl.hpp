@@ -23,10 +23,10 @@ Record record_from_json(std::string_view line);         // throws FileError; unk
 std::string to_json(const Environment&);                // indented
 Environment environment_from_json(std::string_view text);
 
-/// Appends records, each flushed to the kernel in one write. On a short write the file is cut back to the last whole record.
+/// Appends records, personal names redacted, each flushed to the kernel in one write. On a short write the file is cut back to the last whole record.
 class JsonlWriter {
  public:
-  /// Opens for append (creates); throws FileError when that is impossible.
+  /// Opens for append (creates); throws FileError when that is impossible, or when another writer has the file open.
   explicit JsonlWriter(const std::filesystem::path&);
   ~JsonlWriter();
   JsonlWriter(const JsonlWriter&) = delete;
@@ -46,5 +46,8 @@ struct ReadResult {
 };
 /// Reads a run.jsonl. A torn last line is reported; any other bad line throws FileError with its line number.
 ReadResult read_jsonl(const std::filesystem::path&);
+
+/// Cuts a file back to its first `bytes` bytes (ReadResult::good_bytes) before a resumed run appends to it; throws FileError.
+void cut_to(const std::filesystem::path&, std::int64_t bytes);
 
 }  // namespace assay::report

@@ -26,6 +26,7 @@ struct LibraryFile {
   std::int64_t size_bytes = 0;
   std::string machine;                // "x86_64"
   std::vector<std::string> exports;   // defined dynamic symbols
+  std::vector<std::string> needed;    // sonames it depends on
 };
 /// Throws LibraryError: missing, unreadable, not ELF, wrong machine, truncated.
 LibraryFile read_library(const std::string& path);

@@ -23,6 +23,7 @@ struct PlantedFault {
   std::string_view what;                 // one line for the table
   std::vector<std::string> cases;        // ids without seed; caught when any of them fails
   bool may_hide_in_noise = false;        // F2: one ulp, excused where it lies inside accumulation noise
+  bool hangs = false;                    // never returns: the selftest waits only briefly
 };
 
 struct Op {

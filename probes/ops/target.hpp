@@ -72,6 +72,8 @@ struct Target {
   std::function<std::optional<std::string>(const Problem&, const TargetSpec&)> refuses;
   /// In the worker: opens what it needs, returns the prepared call; throws Unsupported or Unavailable.
   std::function<std::unique_ptr<Call>(const Problem&, const TargetSpec&)> prepare;
+  /// Variants that exist inside this binary ("h100", "f1_zero"); library variants are found at run time instead.
+  std::vector<std::string> variants{};
 };
 
 }  // namespace assay

@@ -19,7 +19,8 @@ struct Model {
   std::string_view source;
 };
 
-/// f32 (and f64 twins): sequential, sequential_fma, pairwise, lanes32, split_k4; 16-bit operands: v100, a100, h100 tensor cores.
+/// f32 (and f64 twins): sequential, sequential_fma, pairwise, lanes32, split_k4; 16-bit operands: v100, a100, h100 tensor
+/// cores.
 std::span<const Model> all_models();
 const Model* find_model(std::string_view name);
 

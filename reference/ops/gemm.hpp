@@ -14,7 +14,7 @@ namespace assay::reference {
 struct Gemm {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   double alpha = 1, beta = 0;
-  std::span<const double> a, b, c;
+  std::span<const double> a{}, b{}, c{};
 };
 
 /// Value and magnitudes of alpha*A*B + beta*C.

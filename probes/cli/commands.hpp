@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands, one function each; each returns the process's exit code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace assay::cli {
+
+struct RunArguments {
+  std::string level = "quick";
+  bool level_given = false;
+  std::vector<std::string> ops, targets, cases, case_files, tags, libraries;
+  std::string out;
+  bool resume = false, strict = false, quiet = false, plain = false;
+  double deadline_s = 20;
+  std::string command;  // as typed, for the record
+};
+int run(const RunArguments&);
+
+struct ListArguments {
+  std::string what, level;
+  std::vector<std::string> ops, tags, case_files, libraries;
+};
+int list(const ListArguments&);
+
+int env(const std::vector<std::string>& libraries, bool json);
+
+struct SelftestArguments {
+  int fault_seeds = 20, clean_seeds = 100;
+  bool quiet = false;
+};
+int selftest(const SelftestArguments&);
+
+}  // namespace assay::cli

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// assay: options in, exit code out. Nothing but main exits.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <string_view>
+
+#include "probes/cli/commands.hpp"
+#include "probes/library/library.hpp"
+#include "probes/ops/case.hpp"
+#include "probes/ops/target.hpp"
+#include "probes/run/process.hpp"
+#include "report/environment.hpp"
+#include "report/jsonl.hpp"
+
+namespace {
+
+constexpr const char* exit_codes =
+    "Exit codes of run: 0 all required cases ran and passed; 1 a mismatch or fault was confirmed; 2 nothing could run;\n"
+    "3 incomplete or interrupted; 4 flaky: one case both passed and failed; 5 passed, but not in the promised environment.\n"
+    "Examples:\n"
+    "  assay run                                  the quick acceptance test of every BLAS library found, under 30 s\n"
+    "  assay run --level standard --tag whisper   only the Whisper shapes\n"
+    "  assay run --target openblas --case 'g1:gemm:m=64,n=64,k=64,fill=integer'\n"
+    "  assay run --libraries openblas=/opt/new/libopenblas.so.0\n"
+    "  assay selftest                             does the tool catch planted faults, and never cry wolf?";
+
+void on_signal(int) { assay::interrupted = true; }
+
+std::string typed(int argc, char** argv) {
+  std::string text = "assay";
+  for (int i = 1; i < argc; ++i) text += std::string(" ") + argv[i];
+  return assay::report::redact(text);
+}
+
+int dispatch(int argc, char** argv) {
+  using namespace assay::cli;
+  CLI::App app{"Assay finds out what an accelerator or a maths library really computes, operation by operation."};
+  app.footer(exit_codes);
+  const auto about = assay::report::read_environment().assay;
+  app.set_version_flag("--version", "assay " + about.at("version") + " (" + about.at("compiler") + ", " + about.at("build") + ")");
+  app.require_subcommand(1);
+  int code = 0;
+
+  RunArguments run_args;
+  run_args.command = typed(argc, argv);
+  CLI::App* run_cmd = app.add_subcommand("run", "run cases on targets, judge, write a run folder");
+  CLI::Option* level = run_cmd->add_option("--level", run_args.level, "quick (< 30 s), standard (~3 min) or deep (~20 min)")
+                           ->check(CLI::IsMember({"quick", "standard", "deep"}))
+                           ->capture_default_str();
+  run_cmd->add_option("--op", run_args.ops, "only these operations");
+  run_cmd->add_option("--target", run_args.targets, "only targets whose name matches (shell pattern), e.g. 'openblas*', planted:f1_zero");
+  run_cmd->add_option("--case", run_args.cases, "exactly this case id (repeatable); without --level nothing else runs");
+  run_cmd->add_option("--cases", run_args.case_files, "a case list of yours, added to the run");
+  run_cmd->add_option("--tag", run_args.tags, "only cases with a tag that starts so: T01, whisper, llama");
+  run_cmd->add_option("--libraries", run_args.libraries, "auto, or NAME=PATH: probe this library file (openblas, blis, refblas, mkl, cblas)");
+  run_cmd->add_option("--out", run_args.out, "run folder (default: assay-runs/TIME)");
+  run_cmd->add_flag("--resume", run_args.resume, "continue the run in --out: what is recorded there is not run again");
+  run_cmd->add_flag("--strict", run_args.strict, "a suspect result fails the run");
+  run_cmd->add_flag("--quiet", run_args.quiet, "print nothing when everything passed");
+  run_cmd->add_flag("--ci", run_args.plain, "plain lines, no control codes");
+  run_cmd->add_option("--deadline", run_args.deadline_s, "seconds for one call, before its size is added")->check(CLI::Range(0.1, 86400.0))->capture_default_str();
+  run_cmd->callback([&] {
+    run_args.level_given = level->count() > 0;
+    code = run(run_args);
+  });
+
+  ListArguments list_args;
+  CLI::App* list_cmd = app.add_subcommand("list", "what there is: ops, cases or targets");
+  list_cmd->add_option("what", list_args.what, "ops, cases or targets")->required()->check(CLI::IsMember({"ops", "cases", "targets"}));
+  list_cmd->add_option("--level", list_args.level, "cases of this level (default: all)")->check(CLI::IsMember({"quick", "standard", "deep"}));
+  list_cmd->add_option("--op", list_args.ops, "only these operations");
+  list_cmd->add_option("--tag", list_args.tags, "only cases with a tag that starts so");
+  list_cmd->add_option("--cases", list_args.case_files, "a case list of yours");
+  list_cmd->add_option("--libraries", list_args.libraries, "as in run");
+  list_cmd->callback([&] { code = list(list_args); });
+
+  bool env_json = false;
+  std::vector<std::string> env_libraries;
+  CLI::App* env_cmd = app.add_subcommand("env", "the conditions that a run would record, and every library found");
+  env_cmd->add_flag("--json", env_json, "as JSON");
+  env_cmd->add_option("--libraries", env_libraries, "as in run");
+  env_cmd->callback([&] { code = env(env_libraries, env_json); });
+
+  SelftestArguments selftest_args;
+  CLI::App* selftest_cmd = app.add_subcommand("selftest", "planted faults and correct models through the real path");
+  selftest_cmd->add_option("--seeds", selftest_args.fault_seeds, "seeds per planted fault")->check(CLI::Range(1, 10000))->capture_default_str();
+  selftest_cmd->add_option("--clean-seeds", selftest_args.clean_seeds, "seeds per correct model")->check(CLI::Range(1, 100000))->capture_default_str();
+  selftest_cmd->add_flag("--quiet", selftest_args.quiet, "only the last line");
+  selftest_cmd->callback([&] { code = selftest(selftest_args); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "__worker") return assay::worker_main();
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return dispatch(argc, argv);
+  } catch (const assay::CaseError& e) {
+    std::fprintf(stderr, "assay: %s\n", e.what());
+  } catch (const assay::LibraryError& e) {
+    std::fprintf(stderr, "assay: %s\n", e.what());
+  } catch (const assay::report::FileError& e) {
+    std::fprintf(stderr, "assay: %s\n", e.what());
+  } catch (const assay::Unavailable& e) {
+    std::fprintf(stderr, "assay: %s\n", e.what());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "assay: out of memory: choose smaller cases or a machine with more\n");
+  }
+  return 2;
+}

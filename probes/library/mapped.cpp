@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this process really mapped: the loader's choice, not what was asked for.
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <sstream>
+
+#include "probes/library/library.hpp"
+#include "probes/library/opened.hpp"
+
+namespace assay {
+
+namespace {
+
+struct Mapping {
+  std::string device;  // "fe:00"
+  std::uint64_t inode = 0;
+  std::string path;
+  auto operator<=>(const Mapping&) const = default;
+};
+
+/// "start-end perms offset device inode   path"; the path may hold spaces.
+bool parse_executable(const std::string& line, Mapping& out) {
+  std::istringstream in(line);
+  std::string range, permissions, offset;
+  if (!(in >> range >> permissions >> offset >> out.device >> out.inode)) return false;
+  std::getline(in >> std::ws, out.path);
+  return permissions.size() == 4 && permissions[2] == 'x' && out.inode != 0 && out.path.starts_with('/');
+}
+
+report::LibraryIdentity identify(const std::string& path) {
+  report::LibraryIdentity id;
+  id.path = path;
+  try {
+    const LibraryFile file = read_library(path);
+    id.soname = file.soname, id.build_id = file.build_id, id.sha256 = file.sha256, id.size_bytes = file.size_bytes;
+  } catch (const LibraryError&) {
+    // Deleted or replaced since it was mapped ("... (deleted)"), or not a library: the path is all that is known.
+  }
+  return id;
+}
+
+}  // namespace
+
+std::vector<report::LibraryIdentity> mapped_libraries() {
+  static std::mutex mutex;
+  static auto& cache = *new std::map<Mapping, report::LibraryIdentity>;
+  const std::lock_guard lock(mutex);
+
+  std::error_code unknown;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
+  std::set<Mapping> seen;
+  std::vector<report::LibraryIdentity> out;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    Mapping m;
+    if (!parse_executable(line, m) || m.path == self || !seen.insert(m).second) continue;
+    auto known = cache.find(m);
+    if (known == cache.end()) known = cache.emplace(m, identify(m.path)).first;
+    report::LibraryIdentity id = known->second;
+    if (const Cblas* blas = opened_cblas(m.path); blas != nullptr) {
+      id.version = blas->version();
+      id.core = blas->core();
+    }
+    out.push_back(std::move(id));
+  }
+  return out;
+}
+
+}  // namespace assay

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CPU targets of gemm share.
+#pragma once
+
+#include "probes/ops/gemm/gemm.hpp"
+
+namespace assay::gemm {
+
+Target eigen_target();
+/// A CBLAS opened by path under the name of its family.
+Target cblas_target(std::string name, std::string summary);
+
+/// A host image as elements: where element 0 of the operand lies.
+template <class T>
+T* first_element(const Image& image, const Operand& operand) {
+  return reinterpret_cast<T*>(image.storage) + operand.offset;
+}
+
+}  // namespace assay::gemm

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm as an op: grammar, problem, truth and bound.
+#include "probes/ops/gemm/gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+
+#include "probes/ops/embedded_cases.hpp"
+#include "reference/ops/gemm.hpp"
+
+namespace assay::gemm {
+
+namespace {
+
+constexpr double largest_dim = 1 << 24;
+
+std::vector<Parameter> grammar() {
+  using enum ParameterKind;
+  const std::vector<std::string_view> no_yes = {"n", "t"};
+  return {
+      {"m", integer, "", 0, largest_dim, {}, "rows of C"},
+      {"n", integer, "", 0, largest_dim, {}, "columns of C"},
+      {"k", integer, "", 0, largest_dim, {}, "length of each sum"},
+      {"batch", integer, "1", 0, 1 << 20, {}, "independent products"},
+      {"mode", word, "strided", 0, 0, {"strided", "pointers"}, "batch by stride, or by pointers in shuffled order"},
+      {"share", word, "none", 0, 0, {"none", "a", "b"}, "operand shared by the whole batch (batch stride 0)"},
+      {"in", word, "f32", 0, 0, {"f32", "f64", "bf16", "f16"}, "format of A and B"},
+      {"out", word, "same", 0, 0, {"same", "f32", "bf16", "f16"}, "format of C; same: as A and B"},
+      {"order", word, "col", 0, 0, {"col", "row"}, "storage order of all three"},
+      {"ta", word, "n", 0, 0, no_yes, "op(A): n as stored, t transposed"},
+      {"tb", word, "n", 0, 0, no_yes, "op(B)"},
+      {"pada", integer, "0", 0, 4096, {}, "elements that lda exceeds the tight leading dimension by"},
+      {"padb", integer, "0", 0, 4096, {}, "the same for ldb"},
+      {"padc", integer, "0", 0, 4096, {}, "the same for ldc"},
+      {"gap", integer, "0", 0, 4096, {}, "elements between batch entries, all operands"},
+      {"alpha", real, "1", -1e30, 1e30, {}, "scalar on A*B; 0: A and B must not be read"},
+      {"beta", real, "0", -1e30, 1e30, {}, "scalar on C; 0: C must not be read"},
+  };
+}
+
+/// A (batch, rows, cols) matrix stored by `order`, its leading dimension `pad` over the tight one.
+Operand matrix(std::string role, DType t, Access access, std::int64_t batch, std::int64_t rows, std::int64_t cols,
+               bool contiguous_cols, std::int64_t pad, std::int64_t gap, bool shared, std::uint32_t stream) {
+  Operand o{.role = std::move(role), .dtype = t, .access = access, .stream = stream};
+  const std::int64_t inner = contiguous_cols ? cols : rows, outer = contiguous_cols ? rows : cols;
+  const std::int64_t ld = std::max<std::int64_t>(1, inner) + pad;
+  const std::int64_t one = inner == 0 || outer == 0 ? 0 : (outer - 1) * ld + inner;
+  const std::int64_t batch_stride = shared ? 0 : ld * outer + gap;
+  o.dims = {batch, rows, cols};
+  o.strides = {batch_stride, contiguous_cols ? ld : 1, contiguous_cols ? 1 : ld};
+  o.span = one == 0 || batch == 0 ? 0 : (batch - 1) * batch_stride + one;
+  return o;
+}
+
+/// x = integer * 2^e with the smallest |integer|; used to see whether a scalar keeps integer sums exact.
+struct Dyadic {
+  double integer = 0;
+  int exponent = 0;
+};
+Dyadic dyadic(double x) {
+  if (x == 0) return {};
+  int e = 0;
+  double significand = std::ldexp(std::frexp(x, &e), 53);
+  e -= 53;
+  while (std::fmod(significand, 2.0) == 0) {
+    significand /= 2;
+    ++e;
+  }
+  return {std::abs(significand), e};
+}
+
+/// Largest |alpha*A*B| + |beta*C| of an integer-valued family, in units of the common power of two.
+/// Every partial sum in any order, with alpha applied early or late, is a multiple of that unit and no larger.
+double largest_integer(const Call& c, Family family, double product, double addend) {
+  const Dyadic a = dyadic(c.alpha), b = dyadic(c.beta);
+  const int unit = c.beta == 0 ? a.exponent : c.alpha == 0 ? b.exponent : std::min(a.exponent, b.exponent);
+  const double terms = family == Family::position ? 1 : static_cast<double>(c.k);
+  return std::ldexp(a.integer, a.exponent - unit) * terms * product + std::ldexp(b.integer, b.exponent - unit) * addend;
+}
+
+constexpr double addend_limit = 64;
+
+double largest_product(const Call& c, const FillRule& rule) {
+  switch (rule.family) {
+    case Family::integer: return static_cast<double>(rule.limit) * static_cast<double>(rule.limit);
+    case Family::reveal: return std::ldexp(1.0, std::min(13, format(c.in).precision));
+    case Family::position: return std::ldexp(1.0, std::min(24, format(c.in).precision));
+    default: return 1;
+  }
+}
+
+Family addend_family(Family f) {
+  if (exact(f)) return Family::integer;
+  return f == Family::subnormal ? Family::subnormal : Family::normal;
+}
+
+Problem problem(const CaseId& id) {
+  Problem p;
+  p.id = id;
+  Call c;
+  c.m = id.integer("m"), c.n = id.integer("n"), c.k = id.integer("k"), c.batch = id.integer("batch");
+  c.in = *parse_dtype(id.word("in"));
+  c.out = id.word("out") == "same" ? c.in : *parse_dtype(id.word("out"));
+  if (c.in != c.out && (c.in == DType::f64 || c.in == DType::f32 || (c.out != DType::f32)))
+    throw CaseError(fmt::format("gemm has no form with A, B in {} and C in {}; with in=bf16 or in=f16 use out=same or out=f32, "
+                                "else leave out= away",
+                                name(c.in), name(c.out)));
+  c.row_major = id.word("order") == "row";
+  c.transpose_a = id.word("ta") == "t", c.transpose_b = id.word("tb") == "t";
+  c.alpha = id.real("alpha"), c.beta = id.real("beta");
+  const std::string& share = id.word("share");
+  const std::int64_t gap = id.integer("gap");
+  // Contiguous along columns of the logical matrix: row-major as stored, or column-major of the transpose.
+  p.operands.push_back(matrix("A", c.in, Access::in, c.batch, c.m, c.k, c.row_major != c.transpose_a, id.integer("pada"), gap,
+                              share == "a", 1));
+  p.operands.push_back(matrix("B", c.in, Access::in, c.batch, c.k, c.n, c.row_major != c.transpose_b, id.integer("padb"), gap,
+                              share == "b", 2));
+  p.operands.push_back(matrix("C", c.out, c.beta == 0 ? Access::out : Access::inout, c.batch, c.m, c.n, c.row_major,
+                              id.integer("padc"), gap, false, 3));
+  for (Operand& o : p.operands) {
+    o.offset = id.integer("off");
+    if (o.span > (std::int64_t{1} << 40))
+      throw CaseError(fmt::format("operand {} of {} would have {} elements; the largest allowed is 2^40: choose smaller m, n, k, batch",
+                                  o.role, "gemm", o.span));
+  }
+  const Family family = *parse_family(id.word("fill"));
+  FillRule a{.family = family, .outer_axis = 1, .inner_axis = 2, .left = true};
+  FillRule b{.family = family, .outer_axis = 2, .inner_axis = 1, .left = false};
+  FillRule addend{.family = addend_family(family), .outer_axis = 1, .inner_axis = 2, .left = true,
+                  .limit = static_cast<std::int64_t>(addend_limit)};
+  if (family == Family::integer) {
+    // 2^24 for an fp32 accumulator; fp16 results must also stay below 65504.
+    const int p_sum = c.out == DType::f64 ? 53 : c.out == DType::f16 ? 15 : 24;
+    const double scale = std::max(1.0, largest_integer(c, Family::position, 1, 0));
+    const int scalar_bits = static_cast<int>(std::ceil(std::log2(scale))) + (c.beta == 0 ? 0 : 1);
+    a.limit = b.limit = std::max<std::int64_t>(1, integer_limit(c.k, p_sum - scalar_bits, c.in));
+  }
+  p.fills = {a, b, addend};
+  if (c.beta == 0) p.leans_on.push_back(Convention::beta_zero_ignores_c);
+  if (c.alpha == 0) p.leans_on.push_back(Convention::alpha_zero_ignores_ab);
+  if (family == Family::nan_one || family == Family::inf_one) p.leans_on.push_back(Convention::nan_propagates);
+  if (family == Family::subnormal) p.leans_on.push_back(Convention::keeps_subnormals);
+  p.seed = static_cast<std::uint64_t>(id.integer("seed"));
+  p.repeat = id.integer("repeat");
+  p.callers = id.integer("callers");
+  p.place_at_end = id.word("place") == "end";
+  p.flops = 2.0 * static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k) * static_cast<double>(c.batch);
+  p.formats = c.in == c.out ? std::string(name(c.in)) : fmt::format("{}>{}", name(c.in), name(c.out));
+  return p;
+}
+
+Expected expect(const Problem& p, Storage inputs, std::vector<std::int64_t> rows) {
+  const Call c = call_of(p);
+  std::vector<double> a, b, addend;
+  if (c.alpha != 0 && c.k > 0) {
+    a = gather(p.operands[0], inputs[0]);
+    b = gather(p.operands[1], inputs[1]);
+  }
+  if (c.beta != 0) addend = gather(p.operands[2], inputs[2]);
+  // A scalar is passed to the library in the format it computes in, so that is the scalar the truth uses.
+  const DType scalar = c.out == DType::f64 ? DType::f64 : DType::f32;
+  const reference::Gemm g{.batch = c.batch, .m = c.m, .n = c.n, .k = c.k, .alpha = round_to(scalar, c.alpha),
+                          .beta = round_to(scalar, c.beta), .a = a, .b = b, .c = addend};
+  return reference::gemm(g, c.out == DType::f64, true, std::move(rows));
+}
+
+/// Whether every partial sum is representable in the declared arithmetic, so that the bound is zero.
+bool exact_under(const Problem& p, const Arithmetic& arithmetic) {
+  const FillRule& rule = p.fills[0];
+  if (!exact(rule.family)) return false;
+  const Call c = call_of(p);
+  if (arithmetic.operand != c.in && format(arithmetic.operand).precision < format(c.in).precision) return false;
+  const double largest = largest_integer(c, rule.family, largest_product(c, rule), addend_limit);
+  return largest <= std::ldexp(1.0, format(arithmetic.accumulator).precision);
+}
+
+Bound bound(const Problem& p, const Expected& expected, const Arithmetic& arithmetic) {
+  return product_sum_bound(expected, arithmetic, exchangeable(p.fills[0].family), exact_under(p, arithmetic));
+}
+
+}  // namespace
+
+Call call_of(const Problem& p) {
+  const CaseId& id = p.id;
+  Call c;
+  c.m = id.integer("m"), c.n = id.integer("n"), c.k = id.integer("k"), c.batch = id.integer("batch");
+  c.in = p.operands[0].dtype, c.out = p.operands[2].dtype;
+  c.transpose_a = id.word("ta") == "t", c.transpose_b = id.word("tb") == "t";
+  c.row_major = id.word("order") == "row";
+  const auto leading = [](const Operand& o) { return std::max(o.strides[1], o.strides[2]); };
+  c.lda = leading(p.operands[0]), c.ldb = leading(p.operands[1]), c.ldc = leading(p.operands[2]);
+  c.stride_a = p.operands[0].strides[0], c.stride_b = p.operands[1].strides[0], c.stride_c = p.operands[2].strides[0];
+  c.alpha = id.real("alpha"), c.beta = id.real("beta");
+  c.pointer_array = id.word("mode") == "pointers";
+  return c;
+}
+
+std::int64_t pointer_order(std::int64_t i, std::int64_t batch) {
+  // An odd step coprime to batch visits every entry once; starting from the end makes entry 0 not the first.
+  std::int64_t step = 7;
+  while (std::gcd(step, std::max<std::int64_t>(batch, 1)) != 1) step += 2;
+  return (batch - 1 + i * step) % batch;
+}
+
+Op make() {
+  Op op;
+  op.name = "gemm";
+  op.summary = "C = alpha*op(A)*op(B) + beta*C, batched";
+  op.grammar = grammar();
+  op.problem = problem;
+  op.expect = expect;
+  op.bound = bound;
+  op.cases = embedded_cases("gemm");
+  op.targets = cpu_targets();
+  op.targets.push_back(model_target());
+  op.targets.push_back(planted_target());
+  op.targets.push_back(simulated_target());
+  op.faults = planted_faults();
+  op.selftest_clean = clean_cases();
+  return op;
+}
+
+}  // namespace assay::gemm

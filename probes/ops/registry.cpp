@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of operations. Adding one adds one line here and one name to ASSAY_OPS in CMakeLists.txt.
+#include <fmt/format.h>
+
+#include "probes/ops/gemm/gemm.hpp"
+#include "probes/ops/op.hpp"
+
+namespace assay {
+
+namespace {
+
+std::vector<Op> make_all() {
+  std::vector<Op> ops;
+  ops.push_back(gemm::make());
+  for (Op& op : ops) {
+    const auto common = common_parameters();
+    op.grammar.insert(op.grammar.end(), common.begin(), common.end());
+  }
+  return ops;
+}
+
+}  // namespace
+
+std::span<const Op> all_ops() {
+  static const std::vector<Op> ops = make_all();
+  return ops;
+}
+
+const Op& find_op(std::string_view name) {
+  std::string known;
+  for (const Op& op : all_ops()) {
+    if (op.name == name) return op;
+    known += (known.empty() ? "" : ", ") + std::string(op.name);
+  }
+  throw CaseError(fmt::format("there is no operation '{}'; known operations: {}", name, known));
+}
+
+Problem make_problem(std::string_view id) {
+  const Op& op = find_op(case_op(id));
+  return op.problem(parse_case(id, op.grammar));
+}
+
+std::string canonical(std::string_view id) {
+  const Op& op = find_op(case_op(id));
+  return to_string(parse_case(id, op.grammar), op.grammar);
+}
+
+const Operand& Problem::operand(std::string_view role) const { return operands[operand_index(role)]; }
+
+std::size_t Problem::operand_index(std::string_view role) const {
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].role == role) return i;
+  throw std::logic_error("no operand " + std::string(role));
+}
+
+}  // namespace assay

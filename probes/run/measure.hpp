@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// One case on one target in one worker: prepare, first call, repeats, second call with other data; facts, no verdict.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "probes/run/process.hpp"
+#include "probes/run/truth.hpp"
+#include "reference/compare.hpp"
+
+namespace assay {
+
+enum class Outcome : std::uint8_t { measured, unsupported, unavailable, fault, interrupted };
+
+struct Measurement {
+  Outcome outcome = Outcome::measured;
+  std::string reason;                         // of every outcome but measured
+  CallReport report;
+  bool exact = false;                         // judged bit for bit
+  Discrepancy first;                          // worst over the first call, its repeats and all callers
+  std::optional<Discrepancy> second;          // other data through the same prepared call
+  std::int64_t second_rows = 0;               // rows compared there; 0: all
+  std::int64_t bytes_outside = 0;             // written outside the logical output, guards and gaps
+  std::string outside;                        // where: "after the end of C", ...
+  bool inputs_changed = false;
+  int repeats = 0, repeats_identical = 0;     // executions on the same data, the first included
+  int callers_differing = 0;
+  double execute_ms = 0;
+  std::string output_digest;
+  std::vector<std::string> output_tiles;
+};
+
+/// `deadline_s`: for one call; the caller has added what the size of the problem asks for.
+/// The worker is dead afterwards when outcome is fault (or interrupted).
+Measurement measure(Truth&, const TargetSpec&, Worker&, Arena&, double deadline_s);
+
+}  // namespace assay

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probes/run/runner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "report/environment.hpp"
+
+namespace assay {
+
+using report::Record;
+using report::Verdict;
+
+namespace {
+
+constexpr double slowest_flops_per_s = 1e8;
+
+bool has_tag(const std::string& tags, const std::string& tag) {
+  std::istringstream words(tags);
+  for (std::string word; words >> word;)
+    if (word == tag) return true;
+  return false;
+}
+
+bool wrong(const Judgement& j) { return j.verdict == Verdict::fail || j.verdict == Verdict::fault; }
+
+const Target* target_of(const Op& op, const std::string& name) {
+  for (const Target& t : op.targets)
+    if (t.name == name) return &t;
+  return nullptr;
+}
+
+struct Interrupted {};
+
+}  // namespace
+
+struct Runner::Lane {
+  Candidate candidate;
+  std::unique_ptr<Worker> worker;
+  int faults_in_a_row = 0;
+  std::string down;  // why nothing more is tried on this target
+
+  const TargetSpec& spec() const { return candidate.spec; }
+};
+
+Runner::Runner(RunPlan plan, Sink sink, std::function<void(const Progress&)> progress)
+    : plan_(std::move(plan)), sink_(std::move(sink)), progress_(std::move(progress)) {
+  for (Candidate& c : plan_.targets) {
+    lanes_.push_back(std::make_unique<Lane>());
+    lanes_.back()->candidate = c;
+  }
+}
+
+Runner::~Runner() = default;
+
+bool Runner::run() {
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    for (std::size_t i = 0; i < plan_.cases.size(); ++i) {
+      if (progress_)
+        progress_({i, plan_.cases.size(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), plan_.cases[i].id});
+      run_case(plan_.cases[i]);
+    }
+  } catch (const Interrupted&) {
+    return false;
+  }
+  return true;
+}
+
+bool Runner::takes(const Lane& lane, const ListedCase& listed) const {
+  return target_of(find_op(case_op(listed.id)), lane.spec().target) &&
+         (lane.candidate.only_tag.empty() || has_tag(listed.tags, lane.candidate.only_tag));
+}
+
+std::size_t Runner::required_pairs() const {
+  std::size_t pairs = 0;
+  for (const ListedCase& c : plan_.cases)
+    for (const std::unique_ptr<Lane>& lane : lanes_) pairs += lane->spec().required && takes(*lane, c);
+  return pairs;
+}
+
+void Runner::run_case(const ListedCase& listed) {
+  std::unique_ptr<Truth> truth;
+  std::string too_big;
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    if (interrupted) throw Interrupted{};
+    if (!takes(*lane, listed)) continue;
+    Record key;
+    key.case_id = listed.id, key.target = lane->spec().target, key.variant = lane->spec().variant;
+    key.library.path = report::redact(lane->spec().library);
+    if (plan_.done.contains(report::key(key))) continue;
+    if (!lane->candidate.unavailable.empty()) {
+      unavailable_record(listed, *lane, lane->candidate.unavailable);
+      lane->candidate.unavailable.clear();
+      lane->down = "said once";
+      continue;
+    }
+    if (!lane->down.empty()) {
+      if (lane->spec().required) unavailable_record(listed, *lane, lane->down);
+      continue;
+    }
+    if (!truth && too_big.empty()) {
+      try {
+        truth = std::make_unique<Truth>(listed.id);
+      } catch (const Unavailable& e) {
+        too_big = e.what();
+      }
+    }
+    if (!truth)
+      unavailable_record(listed, *lane, too_big);
+    else
+      run_on(*truth, listed, *lane);
+  }
+}
+
+void Runner::unavailable_record(const ListedCase& listed, Lane& lane, const std::string& why) {
+  Record r;
+  r.case_id = listed.id, r.op = case_op(listed.id), r.tags = listed.tags, r.formats = make_problem(listed.id).formats;
+  r.target = lane.spec().target, r.variant = lane.spec().variant, r.required = lane.spec().required;
+  r.library.path = report::redact(lane.spec().library);
+  r.verdict = Verdict::unavailable;
+  r.reason = why;
+  sink_(r);
+}
+
+Measurement Runner::attempt(Truth& truth, Lane& lane) {
+  const double deadline = plan_.deadline_s + truth.problem().flops * static_cast<double>(truth.problem().callers) / slowest_flops_per_s;
+  Measurement m;
+  try {
+    if (!lane.worker) lane.worker = std::make_unique<Worker>(lane.spec(), arena_.fd());
+    m = measure(truth, lane.spec(), *lane.worker, arena_, deadline);
+  } catch (const Unavailable& e) {
+    m.outcome = Outcome::unavailable;
+    m.reason = e.what();
+  }
+  if (m.outcome == Outcome::interrupted) throw Interrupted{};
+  if (m.outcome == Outcome::fault) lane.worker.reset();
+  return m;
+}
+
+void Runner::run_on(Truth& truth, const ListedCase& listed, Lane& lane) {
+  const Target& target = *target_of(truth.op(), lane.spec().target);
+  Measurement m;
+  const std::optional<std::string> refusal = target.refuses ? target.refuses(truth.problem(), lane.spec()) : std::nullopt;
+  const bool first_use = !lane.worker;
+  if (refusal) {
+    m.outcome = Outcome::unsupported;
+    m.reason = *refusal;
+  } else {
+    m = attempt(truth, lane);
+  }
+  Judgement j = judge(truth.problem(), m);
+  Record record = make_record(truth, lane.spec(), m, j, listed.tags);
+  if (m.outcome == Outcome::measured) identify(lane, m.report, record);
+  if (wrong(j)) {
+    confirm(truth, lane, j, record);
+    record.verdict = j.verdict, record.label = j.label, record.reason = j.reason;
+  }
+  lane.faults_in_a_row = j.verdict == Verdict::fault ? lane.faults_in_a_row + 1 : 0;
+  if (plan_.give_up_after_faults > 0 && lane.faults_in_a_row >= plan_.give_up_after_faults)
+    lane.down = fmt::format("not tried: {} calls in a row ended their process", lane.faults_in_a_row);
+  // A library that cannot be opened, or a level that it replaces, stays so for every case.
+  if (m.outcome == Outcome::unavailable && first_use) lane.down = m.reason;
+  sink_(record);
+}
+
+void Runner::confirm(Truth& truth, Lane& lane, Judgement& j, Record& record) {
+  report::Confirmation& c = record.confirmation;
+  c.runs = c.failed = 1;
+  const auto again = [&](Truth& t) {
+    lane.worker.reset();
+    const Judgement repeat = judge(t.problem(), attempt(t, lane));
+    return wrong(repeat);
+  };
+  for (int i = 0; i < plan_.confirmations; ++i) {
+    ++c.runs;
+    c.failed += again(truth);
+  }
+  if (!j.needs_fresh_seeds) return;
+  for (int i = 1; i <= 2; ++i) {
+    CaseId fresh = truth.problem().id;
+    fresh.set("seed", std::to_string(truth.problem().seed + static_cast<std::uint64_t>(i)));
+    Truth other(to_string(fresh, truth.op().grammar));
+    ++c.fresh_seed_runs;
+    c.fresh_seed_failed += again(other);
+  }
+  if (c.fresh_seed_failed < c.fresh_seed_runs) {
+    j.verdict = Verdict::suspect;
+    j.reason += fmt::format("; under the rigorous bound, and repeated on {} of {} fresh seeds only: chance is not excluded", c.fresh_seed_failed, c.fresh_seed_runs);
+  }
+}
+
+void Runner::identify(Lane& lane, const CallReport& report, Record& record) {
+  const std::string& path = lane.spec().library;
+  if (path.empty()) return;
+  if (!identities_.contains(path)) {
+    const Answer answer = lane.worker->ask({{"do", "libraries"}}, plan_.deadline_s);
+    report::LibraryIdentity mine;
+    mine.path = path;
+    if (answer.reply)
+      for (const report::LibraryIdentity& l : answer.reply->libraries) {
+        if (l.path == path) mine = l;
+        report::LibraryIdentity shown = l;
+        shown.path = report::redact(l.path);
+        const auto same = [&](const report::LibraryIdentity& o) { return o.path == shown.path && o.sha256 == shown.sha256; };
+        if (std::none_of(libraries_.begin(), libraries_.end(), same)) libraries_.push_back(shown);
+      }
+    identities_[path] = mine;
+  }
+  record.library = identities_[path];
+  record.library.path = report::redact(record.library.path);
+  if (auto core = report.facts.find("core"); core != report.facts.end()) record.library.core = core->second;
+  if (auto version = report.facts.find("version"); version != report.facts.end()) record.library.version = version->second;
+}
+
+}  // namespace assay

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every case on every target: order, workers, confirmation, records to a sink.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "probes/run/judge.hpp"
+
+namespace assay {
+
+/// A target of this run. `only_tag`: takes only cases that carry this tag (ladder variants); empty: all.
+struct Candidate {
+  TargetSpec spec;
+  std::string only_tag;
+  std::string unavailable;  // known before anything is started (the CPU lacks the level): recorded once, not tried
+};
+
+struct TargetChoice {
+  std::vector<std::string> patterns;   // shell patterns on TargetSpec::name; empty: control, libraries, ladders
+  std::vector<std::string> libraries;  // values of --libraries
+  bool whole_ladder = false;           // ladder variants take every case, not only tagged ones
+};
+/// Throws CaseError when a pattern matches nothing (names what there is), LibraryError for --libraries.
+std::vector<Candidate> choose_targets(const TargetChoice&);
+
+struct RunPlan {
+  std::vector<ListedCase> cases;
+  std::vector<Candidate> targets;
+  double deadline_s = 20;       // per call, plus time for the size of the problem
+  int confirmations = 2;        // further runs of a failure, each in a fresh worker
+  int give_up_after_faults = 10;  // in a row on one target: its process cannot live; 0: never
+  std::set<std::string> done;   // record keys that a resumed run already has
+};
+
+struct Progress {
+  std::size_t done = 0, total = 0;
+  double elapsed_s = 0;
+  std::string_view case_id;
+};
+
+using Sink = std::function<void(const report::Record&)>;
+
+/// Runs the plan. Exceptions of the sink (a full disk) pass through; workers are stopped.
+class Runner {
+ public:
+  Runner(RunPlan, Sink, std::function<void(const Progress&)> progress = {});
+  ~Runner();
+
+  /// False when the user interrupted it.
+  bool run();
+  /// Case x target pairs that must have a record when the run is complete: those of required targets.
+  std::size_t required_pairs() const;
+  /// What the workers really mapped, library by library.
+  const std::vector<report::LibraryIdentity>& libraries() const { return libraries_; }
+
+ private:
+  struct Lane;  // a candidate with its worker
+  bool takes(const Lane&, const ListedCase&) const;
+  void run_case(const ListedCase&);
+  void run_on(Truth&, const ListedCase&, Lane&);
+  Measurement attempt(Truth&, Lane&);
+  void confirm(Truth&, Lane&, Judgement&, report::Record&);
+  void identify(Lane&, const CallReport&, report::Record&);
+  void unavailable_record(const ListedCase&, Lane&, const std::string& why);
+
+  RunPlan plan_;
+  Sink sink_;
+  std::function<void(const Progress&)> progress_;
+  Arena arena_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::map<std::string, report::LibraryIdentity> identities_;  // by library path
+  std::vector<report::LibraryIdentity> libraries_;
+};
+
+}  // namespace assay

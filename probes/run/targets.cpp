@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which targets a run has: the control, the libraries found, and their instruction-set and thread variants.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <set>
+
+#include "probes/library/library.hpp"
+#include "probes/run/runner.hpp"
+
+namespace assay {
+
+namespace {
+
+std::vector<Candidate> of_library(const FoundLibrary& found, bool whole_ladder) {
+  std::vector<Candidate> out;
+  const TargetSpec plain{.target = found.family, .variant = {}, .library = found.path, .environment = {}};
+  out.push_back({.spec = plain, .only_tag = {}, .unavailable = {}});
+  const auto variant = [&](std::string name, std::map<std::string, std::string> environment, std::string_view tag) -> Candidate& {
+    TargetSpec s = plain;
+    s.variant = std::move(name), s.environment = std::move(environment), s.required = false;
+    out.push_back({.spec = s, .only_tag = whole_ladder ? "" : std::string(tag), .unavailable = {}});
+    return out.back();
+  };
+  if (found.family == "openblas") {
+    for (const CoreLevel& level : openblas_levels()) {
+      Candidate& c = variant("core=" + level.name, {{"OPENBLAS_CORETYPE", level.name}}, "T32");
+      if (!level.cpu_has_it) c.unavailable = fmt::format("this CPU has not the instructions of {}", level.name);
+    }
+    variant("threads=1", {{"OPENBLAS_NUM_THREADS", "1"}}, "T16");
+  }
+  if (found.family == "blis") variant("threads=1", {{"BLIS_NUM_THREADS", "1"}}, "T16");
+  return out;
+}
+
+/// Targets inside this binary that only run when they are named: "planted:f1_zero", "model:h100", "sim".
+std::vector<TargetSpec> built_in() {
+  std::vector<TargetSpec> out;
+  std::set<std::string> seen;
+  for (const Op& op : all_ops())
+    for (const Target& t : op.targets)
+      for (const std::string& variant : t.variants) {
+        TargetSpec s{.target = t.name, .variant = variant, .library = {}, .environment = {}};
+        if (seen.insert(s.name()).second) out.push_back(std::move(s));
+      }
+  return out;
+}
+
+std::string no_match(const std::string& pattern, const std::vector<Candidate>& known) {
+  std::set<std::string> names;
+  for (const Candidate& c : known) names.insert(c.spec.target);
+  return fmt::format("no target matches '{}'; there are {}, and their variants: see `assay list targets`", pattern, fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::vector<Candidate> choose_targets(const TargetChoice& choice) {
+  std::vector<Candidate> known;
+  known.push_back({.spec = {.target = "eigen", .variant = {}, .library = {}, .environment = {}}, .only_tag = {}, .unavailable = {}});
+  for (const FoundLibrary& found : find_cblas(choice.libraries))
+    for (Candidate& c : of_library(found, choice.whole_ladder)) known.push_back(std::move(c));
+  if (choice.patterns.empty()) return known;
+  for (TargetSpec& s : built_in()) known.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = {}});
+  std::vector<Candidate> out;
+  for (const std::string& pattern : choice.patterns) {
+    std::size_t before = out.size();
+    for (const Candidate& c : known)
+      if (fnmatch(pattern.c_str(), c.spec.name().c_str(), 0) == 0) {
+        out.push_back(c);
+        out.back().spec.required = true;  // named by the user
+        out.back().only_tag.clear();
+      }
+    if (out.size() == before) throw CaseError(no_match(pattern, known));
+  }
+  return out;
+}
+
+}  // namespace assay

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probes/run/truth.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "reference/philox.hpp"
+
+namespace assay {
+
+namespace {
+
+constexpr std::uint64_t second_seed_offset = std::uint64_t{1} << 54;  // beyond every seed a case id can name
+constexpr double whole_second_flops = 1 << 27;
+constexpr std::int64_t sampled_rows = 16;
+
+/// Arena, master copies of two data sets, operands widened to fp64, and seven fp64 numbers per output (value, magnitudes, bounds).
+double memory_needed(const Problem& p, const Layout& layout) {
+  double bytes = static_cast<double>(layout.total_bytes);
+  for (const Operand& o : p.operands) {
+    const double elements = static_cast<double>(element_count(o));
+    bytes += 2.0 * static_cast<double>(storage_elements(o)) * static_cast<double>(size_bytes(o.dtype)) + 8.0 * elements;
+    if (o.access != Access::in) bytes += 7 * 8.0 * elements;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Truth::Truth(const std::string& case_id) : op_(&find_op(case_op(case_id))), problem_(make_problem(case_id)), layout_(lay_out(problem_)) {
+  const double needed = memory_needed(problem_, layout_), free_bytes = static_cast<double>(available_memory());
+  if (!(needed <= 0.9 * free_bytes))
+    throw Unavailable(fmt::format("this case needs about {:.1f} GiB of memory and {:.1f} GiB are free; choose a smaller problem", needed / (1 << 30),
+                                  free_bytes / (1 << 30)));
+  first_ = make(problem_.seed);
+}
+
+DataSet Truth::make(std::uint64_t seed) const {
+  DataSet d;
+  d.seed = seed;
+  for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
+    const Operand& o = problem_.operands[i];
+    d.storage.emplace_back();
+    if (o.access == Access::out) continue;
+    d.storage.back().assign(static_cast<std::size_t>(storage_elements(o)) * size_bytes(o.dtype), gap_byte);
+    fill(o, problem_.fills[i], seed, d.storage.back());
+  }
+  return d;
+}
+
+DataSet& Truth::second() {
+  if (!second_) {
+    second_ = make(problem_.seed + second_seed_offset);
+    const std::int64_t width = output().dims.back();
+    const std::int64_t rows = width > 0 ? element_count(output()) / width : 0;
+    if (problem_.flops > whole_second_flops && rows > sampled_rows) {
+      std::vector<std::int64_t>& chosen = second_->rows;
+      chosen = {0, rows - 1};
+      for (std::uint64_t i = 0; static_cast<std::int64_t>(chosen.size()) < sampled_rows; ++i) {
+        const auto row = static_cast<std::int64_t>(philox_element(second_->seed, 99, i)[0] % static_cast<std::uint64_t>(rows));
+        if (std::find(chosen.begin(), chosen.end(), row) == chosen.end()) chosen.push_back(row);
+      }
+      std::sort(chosen.begin(), chosen.end());
+    }
+  }
+  return *second_;
+}
+
+const Expected& Truth::expected(DataSet& d) {
+  if (!d.expected) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<std::span<const std::byte>> inputs(d.storage.begin(), d.storage.end());
+    d.expected = op_->expect(problem_, inputs, d.rows);
+    d.reference_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  }
+  return *d.expected;
+}
+
+std::string Truth::input_digest() const {
+  std::string all;
+  for (std::size_t i = 0; i < problem_.operands.size(); ++i)
+    if (!first_.storage[i].empty()) all += hex(digest_tensor(problem_.operands[i], first_.storage[i]));
+  return hex(digest_bytes(std::as_bytes(std::span(all))));
+}
+
+}  // namespace assay

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the worker: prepares, calls, reports. Judges nothing.
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <barrier>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "probes/library/library.hpp"
+#include "probes/ops/op.hpp"
+#include "probes/run/arena.hpp"
+#include "probes/run/process.hpp"
+#include "probes/run/protocol.hpp"
+
+namespace assay {
+
+namespace {
+
+/// glibc checks its bookkeeping as it allocates: damage shows at the case that did it, not some cases later.
+void check_heap() {
+  for (std::size_t n : {24, 100, 1000, 5000, 70000, 200000}) {
+    void* volatile p = std::malloc(n);
+    std::free(p);
+  }
+  malloc_trim(0);
+}
+
+void limit_memory(std::size_t arena_bytes) {
+#ifdef __SANITIZE_ADDRESS__
+  (void)arena_bytes;  // AddressSanitizer reserves terabytes
+#else
+  // A library that takes all memory must fail alone, not drag the machine into swap.
+  const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes;
+  const rlim_t limit = physical + 2 * arena_bytes;
+  const rlimit l{limit, limit};
+  setrlimit(RLIMIT_DATA, &l);
+#endif
+}
+
+const Target& find_target(const Op& op, const std::string& name) {
+  for (const Target& t : op.targets)
+    if (t.name == name) return t;
+  throw Unavailable("this operation has no target " + name);
+}
+
+/// One prepared case: `callers` calls, each with its own images.
+class Session {
+ public:
+  explicit Session(const PrepareRequest& r) : problem_(make_problem(r.case_id)), spec_(r.target) {
+    for (const Region& region : r.regions) regions_.emplace_back(worker_arena_fd, region);
+    for (const MappedRegion& region : regions_) images_.push_back(region.image());
+    const Target& target = find_target(find_op(problem_.id.op), r.target.target);
+    for (std::int64_t i = 0; i < problem_.callers; ++i) calls_.push_back(target.prepare(problem_, spec_));
+  }
+
+  /// Everything a caller sees as the call: data in, operation, data out. Returns the milliseconds of the operation itself.
+  double execute() {
+    if (calls_.size() == 1) return run_one(0, [] {});
+    std::barrier start(static_cast<std::ptrdiff_t>(calls_.size()));
+    std::vector<double> ms(calls_.size());
+    std::vector<std::exception_ptr> errors(calls_.size());
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < calls_.size(); ++i)
+      threads.emplace_back([&, i] {
+        bool arrived = false;
+        try {
+          ms[i] = run_one(i, [&] {
+            arrived = true;
+            start.arrive_and_wait();
+          });
+        } catch (...) {
+          errors[i] = std::current_exception();
+          if (!arrived) start.arrive_and_drop();
+        }
+      });
+    for (std::thread& t : threads) t.join();
+    for (const std::exception_ptr& e : errors)
+      if (e) std::rethrow_exception(e);
+    return *std::max_element(ms.begin(), ms.end());
+  }
+
+  CallReport report() { return calls_.front()->report(); }
+
+ private:
+  template <class Ready>
+  double run_one(std::size_t i, Ready ready) {
+    const std::size_t n = problem_.operands.size();
+    const Images images = Images(images_).subspan(i * n, n);
+    calls_[i]->load(images);
+    ready();
+    const auto begin = std::chrono::steady_clock::now();
+    calls_[i]->execute();
+    calls_[i]->store(images);
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  Problem problem_;
+  TargetSpec spec_;
+  std::vector<MappedRegion> regions_;
+  std::vector<Image> images_;
+  std::vector<std::unique_ptr<Call>> calls_;
+};
+
+/// Runs `body`, turns what it throws into the kind of reply it means, and notes the floating-point control around it.
+template <class Body>
+Reply guarded(Body body) {
+  Reply reply;
+  reply.before = read_float_control();
+  const auto failed = [&](ReplyKind kind, const char* reason) { reply.kind = kind, reply.reason = reason; };
+  try {
+    body(reply);
+  } catch (const Unsupported& e) {
+    failed(ReplyKind::unsupported, e.what());
+  } catch (const Unavailable& e) {
+    failed(ReplyKind::unavailable, e.what());
+  } catch (const LibraryError& e) {
+    failed(ReplyKind::unavailable, e.what());
+  } catch (const std::bad_alloc&) {
+    failed(ReplyKind::error, "the call ran out of memory");
+  } catch (const std::exception& e) {
+    failed(ReplyKind::error, e.what());
+  }
+  reply.after = read_float_control();
+  write_float_control(reply.before);
+  return reply;
+}
+
+}  // namespace
+
+int worker_main() {
+  mallopt(M_PERTURB, 0xA5);  // neither fresh nor freed heap memory reads as zero
+  limit_memory(0);
+  std::unique_ptr<Session> session;
+  std::vector<report::LibraryIdentity> known;
+  while (const std::optional<std::string> text = receive_message(worker_socket_fd)) {
+    const nlohmann::json request = nlohmann::json::parse(*text);
+    const std::string& what = request.at("do").get_ref<const std::string&>();
+    const Reply reply = guarded([&](Reply& r) {
+      if (what == "prepare") {
+        session.reset();
+        session = std::make_unique<Session>(prepare_from_json(request));
+      } else if (what == "execute") {
+        if (!session) throw std::logic_error("execute before prepare");
+        r.execute_ms = session->execute();
+        r.report = session->report();
+        check_heap();
+      } else if (what == "release") {
+        session.reset();
+        check_heap();
+      } else if (what == "libraries") {
+        std::vector<report::LibraryIdentity> now = mapped_libraries();
+        if (now.size() != known.size()) r.libraries = known = std::move(now);
+      }
+    });
+    if (!send_message(worker_socket_fd, to_json(reply).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))) break;
+  }
+  _exit(0);  // a library's exit handlers may hang or crash: nothing of ours depends on them
+}
+
+}  // namespace assay

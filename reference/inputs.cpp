@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names and properties of the input families, and the walk over an operand's elements.
+
+#include "reference/inputs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+#include "reference/families.hpp"
+#include "reference/rows.hpp"
+
+namespace assay {
+
+namespace {
+
+struct FamilyRow {
+  Family family;
+  std::string_view name;
+  bool exchangeable;
+  bool exact;
+};
+
+// Not exchangeable: terms in pairs (cancel), terms that repeat (two_level and the integer families: rounding errors of
+// equal terms are not independent), special values (judged by class and by the rigorous bound).
+constexpr FamilyRow rows[] = {
+    {Family::integer, "integer", false, true},
+    {Family::reveal, "reveal", false, true},
+    {Family::position, "position", false, true},
+    {Family::ones, "ones", false, true},
+    {Family::sign, "sign", false, true},
+    {Family::normal, "normal", true, false},
+    {Family::uniform, "uniform", true, false},
+    {Family::heavy, "heavy", true, false},
+    {Family::wide, "wide", true, false},
+    {Family::cancel, "cancel", false, false},
+    {Family::two_level, "two_level", false, false},
+    {Family::nan_one, "nan_one", false, false},
+    {Family::inf_one, "inf_one", false, false},
+    {Family::subnormal, "subnormal", false, false},
+};
+
+constexpr auto listed = [] {
+  std::array<Family, std::size(rows)> families{};
+  for (std::size_t i = 0; i < families.size(); ++i) families[i] = rows[i].family;
+  return families;
+}();
+
+const FamilyRow& row(Family f) {
+  return rows[static_cast<std::size_t>(f)];
+}
+
+/// One axis of the walk: its extent, and how far the target and the position move per step.
+struct Axis {
+  std::int64_t extent = 1;
+  std::int64_t out = 0;
+  Position step;
+};
+
+/// Axes of an operand in logical order, `out` still zero. Broadcast axes do not move the position: what is stored once has
+/// one value.
+std::vector<Axis> axes_of(const Operand& o, const FillRule& rule, bool addend) {
+  std::vector<Axis> axes(o.dims.size());
+  std::uint64_t index = 1, line = 1;
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    axes[a].extent = o.dims[a];
+    if (o.strides[a] == 0) continue;
+    const auto extent = static_cast<std::uint64_t>(o.dims[a]);
+    const bool inner = !addend && static_cast<int>(a) == rule.inner_axis;
+    const bool outer = static_cast<int>(a) == rule.outer_axis;
+    axes[a].step.index = index;
+    index *= extent;
+    if (inner) axes[a].step.inner = 1;
+    if (addend ? outer : !inner) {
+      axes[a].step.line = line;
+      line *= extent;
+    }
+  }
+  return axes;
+}
+
+Recipe recipe_of(const Operand& o, const FillRule& rule, std::uint64_t seed) {
+  const auto rank = static_cast<int>(o.dims.size());
+  if (o.dims.size() != o.strides.size() || rule.outer_axis < 0 || rule.outer_axis >= rank || rule.inner_axis < 0 ||
+      rule.inner_axis >= rank)
+    throw std::invalid_argument("fill rule of operand " + o.role + " names axes " + std::to_string(rule.outer_axis) + " and " +
+                                std::to_string(rule.inner_axis) + " of " + std::to_string(rank) +
+                                " dims: give axes below the number of dims, and one stride per dim");
+  if (rule.family == Family::integer && rule.limit < 1)
+    throw std::invalid_argument("integer fill of operand " + o.role + " has limit " + std::to_string(rule.limit) +
+                                ", expected at least 1: such a fill is all zeros and cannot fail");
+  Recipe r{.format = &format(o.dtype), .rule = rule, .seed = seed, .stream = o.stream};
+  // C is read and written, or has no contracted axis of its own.
+  r.addend = o.access != Access::in || rule.inner_axis == rule.outer_axis;
+  const auto inner = static_cast<std::size_t>(rule.inner_axis);
+  r.length = static_cast<std::uint64_t>(o.dims[inner]);
+  r.inner_step = axes_of(o, rule, r.addend)[inner].step.index;
+  r.count = 1;
+  for (std::size_t a = 0; a < o.dims.size(); ++a)
+    if (o.strides[a] != 0) r.count *= static_cast<std::uint64_t>(o.dims[a]);
+  return r;
+}
+
+template <class Word>
+void store(const std::uint64_t* bits, std::int64_t count, std::int64_t stride, std::byte* out) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto word = static_cast<Word>(bits[i]);
+    std::memcpy(out + i * stride * static_cast<std::int64_t>(sizeof word), &word, sizeof word);
+  }
+}
+
+/// Draws every element and stores it, `size` bytes each, `out` elements from `origin`; the narrowest stride is innermost.
+/// Elements are pure functions of their position, so chunks may be drawn in any order by any thread.
+void walk(const Recipe& r, std::vector<Axis> axes, std::size_t size, std::byte* origin) {
+  constexpr std::int64_t chunk = 512;
+  constexpr std::int64_t parallel_from = 1 << 16;  // elements, about 1 ms
+  std::stable_sort(axes.begin(), axes.end(), [](const Axis& x, const Axis& y) {
+    return x.extent == 1 ? y.extent != 1 : y.extent != 1 && std::abs(x.out) > std::abs(y.out);
+  });
+  const Axis last = axes.back();
+  std::int64_t lines = 1;
+  for (std::size_t a = 0; a + 1 < axes.size(); ++a) lines *= axes[a].extent;
+  const std::int64_t chunks = (last.extent + chunk - 1) / chunk;
+#pragma omp parallel for schedule(static) if (lines * last.extent >= parallel_from)
+  for (std::int64_t task = 0; task < lines * chunks; ++task) {
+    const std::int64_t from = task % chunks * chunk, count = std::min(chunk, last.extent - from);
+    std::int64_t out = from * last.out;
+    Position p{.index = static_cast<std::uint64_t>(from) * last.step.index,
+               .line = static_cast<std::uint64_t>(from) * last.step.line,
+               .inner = static_cast<std::uint64_t>(from) * last.step.inner};
+    std::int64_t rest = task / chunks;
+    for (std::size_t a = axes.size() - 1; a-- > 0; rest /= axes[a].extent) {
+      const std::int64_t i = rest % axes[a].extent;
+      out += i * axes[a].out;
+      p.index += static_cast<std::uint64_t>(i) * axes[a].step.index;
+      p.line += static_cast<std::uint64_t>(i) * axes[a].step.line;
+      p.inner += static_cast<std::uint64_t>(i) * axes[a].step.inner;
+    }
+    std::uint64_t bits[chunk];
+    draw(r, p, last.step, count, bits);
+    std::byte* const at = origin + out * static_cast<std::int64_t>(size);
+    switch (size) {
+      case 2:
+        store<std::uint16_t>(bits, count, last.out, at);
+        break;
+      case 4:
+        store<std::uint32_t>(bits, count, last.out, at);
+        break;
+      default:
+        store<std::uint64_t>(bits, count, last.out, at);
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view name(Family f) {
+  return row(f).name;
+}
+
+std::optional<Family> parse_family(std::string_view name) {
+  for (const FamilyRow& r : rows)
+    if (r.name == name) return r.family;
+  return std::nullopt;
+}
+
+std::span<const Family> all_families() {
+  return listed;
+}
+
+bool exchangeable(Family f) {
+  return row(f).exchangeable;
+}
+bool exact(Family f) {
+  return row(f).exact;
+}
+
+std::vector<std::uint64_t> generate(const Operand& o, const FillRule& rule, std::uint64_t seed) {
+  const Recipe r = recipe_of(o, rule, seed);
+  std::vector<std::uint64_t> bits(static_cast<std::size_t>(element_count(o)));
+  if (bits.empty()) return bits;
+  std::vector<Axis> axes = axes_of(o, rule, r.addend);
+  std::int64_t logical = 1;
+  for (std::size_t a = axes.size(); a-- > 0; logical *= axes[a].extent) axes[a].out = logical;
+  walk(r, axes, sizeof(std::uint64_t), reinterpret_cast<std::byte*>(bits.data()));
+  return bits;
+}
+
+void fill(const Operand& o, const FillRule& rule, std::uint64_t seed, std::span<std::byte> storage) {
+  require_storage(o, storage);
+  const Recipe r = recipe_of(o, rule, seed);
+  if (element_count(o) == 0) return;
+  std::vector<Axis> axes = axes_of(o, rule, r.addend);
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    axes[a].out = o.strides[a];
+    if (o.strides[a] == 0) axes[a].extent = 1;
+  }
+  walk(r, axes, size_bytes(o.dtype), storage.data() + o.offset * static_cast<std::int64_t>(size_bytes(o.dtype)));
+}
+
+std::int64_t integer_limit(std::int64_t k, int exact_bits, DType operand) {
+  // 2^10 is enough for every product to tell: larger integers would only narrow the range of k.
+  const std::int64_t cap = std::int64_t{1} << std::min(10, format(operand).precision);
+  if (exact_bits < 0) return 0;
+  if (k <= 0) return cap;
+  const std::int64_t largest_square = (std::int64_t{1} << std::min(exact_bits, 62)) / k;  // L*L <= floor(2^bits / k)
+  std::int64_t limit = 0;
+  while (limit < cap && (limit + 1) * (limit + 1) <= largest_square) ++limit;
+  return limit;
+}
+
+}  // namespace assay

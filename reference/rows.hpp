@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logical rows of an operand (its last dim, all other dims flattened), whatever its strides: what gather and digests read.
+#pragma once
+
+#include "reference/tensor.hpp"
+
+namespace assay {
+
+struct Rows {
+  std::int64_t count = 0;
+  std::int64_t length = 0;
+};
+
+Rows rows_of(const Operand&);
+
+/// Copies the bits of rows [first, first + count) to `out`, packed, row-major. Memory is read in cache-friendly order also
+/// when the last dim is the strided one (a column-major matrix).
+void copy_rows(const Operand&, std::span<const std::byte> storage, std::int64_t first, std::int64_t count, std::byte* out);
+
+/// How many rows to copy at a time: enough to use whole cache lines of a column-major matrix, within a few MiB.
+std::int64_t rows_per_block(const Operand&);
+
+/// Throws std::invalid_argument unless storage holds the allocation and the allocation holds every logical element.
+void require_storage(const Operand&, std::span<const std::byte> storage);
+
+}  // namespace assay

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table a person reads in the terminal.
+#include "report/terminal.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <map>
+#include <vector>
+
+#include "report/summary.hpp"
+
+namespace assay::report {
+
+namespace {
+
+struct Style {
+  std::string_view glyph, ascii, color;
+};
+
+constexpr Style style(Standing s) {
+  switch (s) {
+    case Standing::pass:
+      return {"\u2713", "+", "32"};
+    case Standing::fail:
+      return {"\u2717", "x", "31;1"};
+    case Standing::fault:
+      return {"!", "!", "31;1"};
+    case Standing::flaky:
+      return {"\u2248", "~", "33;1"};
+    case Standing::suspect:
+      return {"?", "?", "33"};
+    default:
+      return {"\u2013", "-", "2"};
+  }
+}
+
+/// Text with its width on the screen, which colour codes and UTF-8 continuation bytes do not add to.
+struct Cell {
+  std::string text;
+  std::size_t width = 0;
+
+  void add(std::string_view visible, std::string_view color = "") {
+    text += color.empty() ? std::string(visible) : fmt::format("\x1b[{}m{}\x1b[0m", color, visible);
+    for (const char c : visible) width += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
+  }
+  std::string padded(std::size_t to) const { return text + std::string(to > width ? to - width : 0, ' '); }
+};
+
+/// A name from a library or a file must not steer the terminal.
+std::string harmless(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
+  return out;
+}
+
+using Counts = std::array<std::int64_t, standings>;
+
+Cell count_cell(const Counts& n, const TerminalOptions& o) {
+  const auto of = [&](Standing s) { return n[static_cast<std::size_t>(s)]; };
+  const auto not_run = of(Standing::unsupported) + of(Standing::unavailable);
+  std::int64_t ran = -not_run;
+  for (const std::int64_t x : n) ran += x;
+
+  Cell cell;
+  const auto part = [&](Standing s, const std::string& number) {
+    const Style look = style(s);
+    if (cell.width > 0) cell.add(" ");
+    cell.add(fmt::format("{} {} {}", o.unicode ? look.glyph : look.ascii, name(s), number), o.color ? look.color : "");
+  };
+  for (const Standing s : {Standing::fault, Standing::fail, Standing::flaky, Standing::suspect})
+    if (of(s) > 0) part(s, s == Standing::fail ? fmt::format("{}/{}", of(s), ran) : std::to_string(of(s)));
+  if (cell.width == 0 && of(Standing::pass) > 0) part(Standing::pass, std::to_string(of(Standing::pass)));
+  for (const Standing s : {Standing::unavailable, Standing::unsupported})
+    if (of(s) > 0) part(s, std::to_string(of(s)));
+  return cell;
+}
+
+struct Table {
+  std::vector<std::string> targets, formats;
+  std::map<std::pair<std::string, std::string>, Counts> counts;
+};
+
+void add_once(std::vector<std::string>& list, const std::string& item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+
+std::string as_table(const std::string& op, const Table& t, const TerminalOptions& o) {
+  std::vector<std::vector<Cell>> grid(1);
+  grid[0].emplace_back().add(op);
+  for (const std::string& f : t.formats) grid[0].emplace_back().add(f);
+  for (const std::string& target : t.targets) {
+    auto& row = grid.emplace_back();
+    row.emplace_back().add(target);
+    for (const std::string& f : t.formats) {
+      const auto it = t.counts.find({target, f});
+      row.push_back(it == t.counts.end() ? Cell{} : count_cell(it->second, o));
+    }
+  }
+  std::vector<std::size_t> widths(grid[0].size(), 0);
+  std::size_t total = 0;
+  for (std::size_t column = 0; column < widths.size(); ++column) {
+    for (const auto& row : grid) widths[column] = std::max(widths[column], row[column].width);
+    total += widths[column] + 2;
+  }
+  if (total > static_cast<std::size_t>(std::max(o.width, 1)) + 2) return "";
+  std::string out;
+  for (const auto& row : grid) {
+    std::string line;
+    for (std::size_t column = 0; column < row.size(); ++column) line += row[column].padded(widths[column]) + "  ";
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return out;
+}
+
+std::string as_list(const std::string& op, const Table& t, const TerminalOptions& o) {
+  std::string out = op + "\n";
+  for (const std::string& target : t.targets) {
+    out += "  " + target + "\n";
+    for (const std::string& f : t.formats) {
+      const auto it = t.counts.find({target, f});
+      if (it != t.counts.end()) out += "    " + f + "  " + count_cell(it->second, o).text + "\n";
+    }
+  }
+  return out;
+}
+
+bool utf8_locale() {
+  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first that is set and not empty decides
+    const char* value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') continue;
+    std::string text(value);
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return text.find("utf-8") != std::string::npos || text.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+bool set_and_not_empty(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+}  // namespace
+
+TerminalOptions terminal_options(int fd) {
+  TerminalOptions o;
+  o.unicode = utf8_locale();
+  if (isatty(fd) == 0) return o;
+  const char* term = std::getenv("TERM");
+  o.color = !set_and_not_empty("NO_COLOR") && term != nullptr && std::string_view(term) != "dumb";
+  winsize size{};
+  if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) o.width = size.ws_col;
+  return o;
+}
+
+std::string terminal_table(std::span<const Record> records, const TerminalOptions& o) {
+  std::vector<std::string> ops;
+  std::map<std::string, Table> tables;
+  for (const Record& r : records) {
+    const std::string op = harmless(r.op), target = harmless(full_target(r)), format = harmless(r.formats);
+    add_once(ops, op);
+    Table& t = tables[op];
+    add_once(t.targets, target);
+    add_once(t.formats, format);
+    ++t.counts[{target, format}][static_cast<std::size_t>(standing(r))];
+  }
+  std::string out;
+  for (const std::string& op : ops) {
+    if (!out.empty()) out += "\n";
+    const std::string table = as_table(op, tables[op], o);
+    out += table.empty() ? as_list(op, tables[op], o) : table;
+  }
+  return out;
+}
+
+std::string terminal_failures(std::span<const Record> records, const TerminalOptions& o, std::size_t most) {
+  std::string out;
+  std::size_t shown = 0, more = 0;
+  for (const Standing wanted : {Standing::fault, Standing::fail, Standing::flaky})
+    for (const Record& r : records) {
+      if (standing(r) != wanted) continue;
+      if (shown == most) {
+        ++more;
+        continue;
+      }
+      ++shown;
+      const Style look = style(wanted);
+      Cell head;
+      head.add(fmt::format("{} {}{}{}", o.unicode ? look.glyph : look.ascii, name(wanted), r.label.empty() ? "" : " ",
+                           harmless(r.label)),
+               o.color ? look.color : "");
+      head.add(fmt::format(" {} {} on {}, failed in {}", harmless(r.op), harmless(r.formats), harmless(full_target(r)),
+                           k_of_n(r.confirmation)));
+      out += head.text + "\n";
+      if (!r.reason.empty()) out += "    " + harmless(r.reason) + "\n";
+      out += "    " + harmless(reproducer(r)) + "\n";
+    }
+  if (more > 0) out += fmt::format("and {} more, see report.md\n", more);
+  return out;
+}
+
+}  // namespace assay::report
