@@ -198,7 +198,7 @@ std::int64_t disturbed_gap_bytes(const Operand& o, std::span<const std::byte> st
   std::int64_t seen = 0;
   for (const std::int64_t start : runs.starts) {
     check(seen, start);
-    seen = std::max(seen, start + runs.length);
+    seen = start + runs.length;
   }
   check(seen, storage_elements(o));
   return disturbed;

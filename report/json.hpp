@@ -20,11 +20,6 @@ namespace assay::report::json {
 using Ordered = nlohmann::ordered_json;  // keys stay in the order of the field list
 using Value = nlohmann::json;
 
-/// Not JSON at all, as opposed to JSON of the wrong shape: what a torn line looks like.
-struct NotJson : FileError {
-  using FileError::FileError;
-};
-
 /// `what` names the thing in messages: "the record". Throws NotJson, or FileError when it is nested absurdly deep.
 Value parse(std::string_view text, std::string_view what);
 /// Throws FileError unless "schema" is of our major.

@@ -13,8 +13,6 @@
 #include <fstream>
 #include <system_error>
 
-#include "report/json.hpp"
-
 namespace assay::report {
 
 namespace {
@@ -87,7 +85,7 @@ ReadResult read_jsonl(const std::filesystem::path& path) {
     const auto bytes = static_cast<std::int64_t>(line.size()) + 1;
     try {
       if (!line.empty()) result.records.push_back(record_from_json(line));
-    } catch (const json::NotJson& e) {
+    } catch (const NotJson& e) {
       if (in.peek() == std::ifstream::traits_type::eof()) {
         result.torn = true;
         return result;

@@ -18,6 +18,11 @@ struct FileError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Not JSON at all, as opposed to JSON of the wrong shape: what a torn line looks like.
+struct NotJson : FileError {
+  using FileError::FileError;
+};
+
 std::string to_json(const Record&);                     // one line, no newline; UTF-8; NaN and Inf as strings "nan" "inf" "-inf"
 Record record_from_json(std::string_view line);         // throws FileError; unknown fields ignored; newer major refused
 std::string to_json(const Environment&);                // indented

@@ -133,7 +133,7 @@ std::string failure(const Record& r) {
   if (!r.library.path.empty()) out += "- library: " + library_line(r.library) + "\n";
   if (!r.arithmetic.empty()) out += "- declared arithmetic: " + plain(r.arithmetic, 300) + "\n";
   if (r.comparison) out += numbers(*r.comparison);
-  out += fmt::format("- failed in {}", k_of_n(r.confirmation));
+  out += "- " + failed_in(r.confirmation);
   if (r.repeats > 0) out += fmt::format("; {} of {} repeats bit for bit identical", r.repeats_identical, r.repeats);
   out += "\n";
   std::string conditions;
@@ -143,6 +143,13 @@ std::string failure(const Record& r) {
   const std::string region = bad_region(r);
   if (!region.empty()) out += "- bad elements listed: " + region + "\n\n```text\n" + picture(r) + "```\n";
   return out + "\nAgain:\n\n```sh\n" + code_text(reproducer(r), 1500) + "\n```\n\n";
+}
+
+/// Whether a record is told in full: wrong, or suspicious by its numbers. A convention or a blind case is a note.
+bool in_detail(const Record& r) {
+  const Standing s = standing(r);
+  if (s == Standing::suspect) return r.label != "POLICY" && r.label != "MISTRUSTED";
+  return s == Standing::fail || s == Standing::fault || s == Standing::flaky;
 }
 
 /// Records that say the same thing about the same target.
@@ -159,8 +166,8 @@ std::vector<Group> failure_groups(std::span<const Record> records) {
   std::vector<Group> groups;
   std::map<std::tuple<std::string, std::string, std::string, Standing, std::string>, std::size_t> at;
   for (const Record& r : records) {
+    if (!in_detail(r)) continue;
     const Standing s = standing(r);
-    if (s != Standing::fail && s != Standing::fault && s != Standing::flaky && s != Standing::suspect) continue;
     const auto [it, fresh] = at.try_emplace({r.op, r.formats, full_target(r), s, r.label}, groups.size());
     if (fresh) groups.emplace_back();
     groups[it->second].members.push_back(&r);
@@ -195,7 +202,7 @@ void add_rest(Bounded& out, const Group& g) {
 }
 
 std::string failures(const std::vector<Group>& groups, std::size_t budget) {
-  if (groups.empty()) return "Nothing failed.\n\n";
+  if (groups.empty()) return "None.\n\n";
   Bounded out(budget);
   std::size_t number = 0;
   // The example of every group first: a reader must see each kind of failure before more of the same.
@@ -248,19 +255,27 @@ std::string counts_table(std::span<const Record> records) {
   return out.finish("rows are");
 }
 
-/// "- 12 x openblas:core=Zen: reason", most frequent first.
+/// "- 12 x unavailable gemm fp32 on openblas:core=Zen: reason", most frequent first.
 template <class Wanted>
 std::string grouped_reasons(std::span<const Record> records, Wanted wanted, std::size_t share) {
-  std::map<std::string, int> lines;
-  for (const Record& r : records)
-    if (wanted(r))
-      ++lines[fmt::format("{}{} {} on {}: {}", r.label.empty() ? "" : plain(r.label, 40) + ", ", name(standing(r)),
-                          plain(r.op + " " + r.formats, 120), plain(full_target(r), 120),
-                          plain(r.reason.empty() ? "no reason was recorded" : r.reason, 300))];
-  std::vector<std::pair<std::string, int>> sorted(lines.begin(), lines.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  struct Line {
+    int count = 0;
+    const Record* example = nullptr;
+  };
+  std::map<std::string, Line> lines;
+  for (const Record& r : records) {
+    if (!wanted(r)) continue;
+    Line& line = lines[fmt::format("{}{} {} on {}: {}", r.label.empty() ? "" : plain(r.label, 40) + ", ", name(standing(r)),
+                                   plain(r.op + " " + r.formats, 120), plain(full_target(r), 120),
+                                   plain(r.reason.empty() ? "no reason was recorded" : r.reason, 300))];
+    ++line.count;
+    if (line.example == nullptr) line.example = &r;
+  }
+  std::vector<std::pair<std::string, Line>> sorted(lines.begin(), lines.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.count > b.second.count; });
   Bounded out(share);
-  for (const auto& [text, n] : sorted) out.add(fmt::format("- {} x {}\n", n, text));
+  for (const auto& [text, line] : sorted)
+    out.add(fmt::format("- {} x {} For example {}.\n", line.count, text, code(line.example->case_id, 200)));
   return sorted.empty() ? "" : out.finish("reasons are");
 }
 
@@ -301,10 +316,7 @@ std::string markdown_report(std::span<const Record> raw, const Environment& envi
                   code(next_command(records, public_facts), 1500), facts.gpu_probed ? "A GPU was probed" : "No GPU was probed");
   const std::string table = "## Results\n\n" + counts_table(records) + "\n";
   const auto not_run = [](const Record& r) { return r.verdict == Verdict::unsupported || r.verdict == Verdict::unavailable; };
-  const auto noted = [&](const Record& r) {
-    const Standing s = standing(r);
-    return !r.label.empty() && !not_run(r) && s != Standing::fail && s != Standing::fault && s != Standing::flaky;
-  };
+  const auto noted = [&](const Record& r) { return !r.label.empty() && !not_run(r) && !in_detail(r); };
   const std::string reasons = grouped_reasons(records, not_run, not_run_share),
                     notes = grouped_reasons(records, noted, notes_share);
   std::string tail;
@@ -313,7 +325,7 @@ std::string markdown_report(std::span<const Record> raw, const Environment& envi
   tail += "## Conditions\n\n" + conditions(redacted(environment));
   tail += "## Reporter's own comment\n\n";
 
-  const std::string title = "## Failures\n\n";
+  const std::string title = "## Failures and suspicious results\n\n";
   constexpr std::size_t slack = 200;  // the sentence that says what was left out
   const std::size_t used = head.size() + table.size() + title.size() + tail.size() + slack;
   return head + table + title + failures(failure_groups(records), markdown_limit - std::min(used, markdown_limit)) + tail;

@@ -42,6 +42,11 @@ std::string range(const Layout& l, std::int64_t Place::*member, std::string_view
   return fmt::format("{} {} to {}", many, (*low).*member, (*high).*member);
 }
 
+/// Elements per cell, rounded up.
+std::int64_t per_cell(std::int64_t extent, std::int64_t cells) {
+  return extent / cells + (extent % cells != 0 ? 1 : 0);
+}
+
 /// i * cells / extent without overflow; extent > 0, i < extent, cells small.
 std::int64_t cell(std::int64_t i, std::int64_t extent, std::int64_t cells) {
   return static_cast<std::int64_t>(static_cast<__int128>(i) * cells / extent);
@@ -70,7 +75,7 @@ std::string picture(const Record& r) {
   for (const std::string& line : grid) out += line + "\n";
   const std::int64_t bad = r.comparison ? r.comparison->bad + r.comparison->over_iid : 0;
   const auto drawn = static_cast<std::int64_t>(l.bad.size());
-  out += fmt::format("one character = {} x {} elements; {}", (l.rows + height - 1) / height, (l.columns + width - 1) / width,
+  out += fmt::format("one character = {} x {} elements; {}", per_cell(l.rows, height), per_cell(l.columns, width),
                      bad > drawn ? fmt::format("the first {} of {} bad elements are drawn", drawn, bad)
                                  : fmt::format("{} bad elements drawn", drawn));
   if (l.batches > 1) out += fmt::format("; {} batch entries on top of each other", l.batches);

@@ -257,6 +257,10 @@ std::string k_of_n(const Confirmation& c) {
   return out;
 }
 
+std::string failed_in(const Confirmation& c) {
+  return (c.runs == 0 ? "" : "failed in ") + k_of_n(c);
+}
+
 std::string shell_word(std::string_view text) {
   constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=,+@%-";
   if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) return std::string(text);

@@ -67,6 +67,8 @@ std::string reproducer(const Record&);
 std::string full_target(const Record&);
 /// "3 of 3 runs", "2 of 3 runs, 1 of 2 fresh seeds", "not re-run"
 std::string k_of_n(const Confirmation&);
+/// "failed in 3 of 3 runs", "not re-run"
+std::string failed_in(const Confirmation&);
 /// Quoted for a POSIX shell where that is needed.
 std::string shell_word(std::string_view);
 

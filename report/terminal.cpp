@@ -74,7 +74,7 @@ Cell count_cell(const Counts& n, const TerminalOptions& o) {
     cell.add(fmt::format("{} {} {}", o.unicode ? look.glyph : look.ascii, name(s), number), o.color ? look.color : "");
   };
   for (const Standing s : {Standing::fault, Standing::fail, Standing::flaky, Standing::suspect})
-    if (of(s) > 0) part(s, s == Standing::fail ? fmt::format("{}/{}", of(s), ran) : std::to_string(of(s)));
+    if (of(s) > 0) part(s, fmt::format("{}/{}", of(s), ran));
   if (cell.width == 0 && of(Standing::pass) > 0) part(Standing::pass, std::to_string(of(Standing::pass)));
   for (const Standing s : {Standing::unavailable, Standing::unsupported})
     if (of(s) > 0) part(s, std::to_string(of(s)));
@@ -195,8 +195,8 @@ std::string terminal_failures(std::span<const Record> records, const TerminalOpt
       head.add(fmt::format("{} {}{}{}", o.unicode ? look.glyph : look.ascii, name(wanted), r.label.empty() ? "" : " ",
                            harmless(r.label)),
                o.color ? look.color : "");
-      head.add(fmt::format(" {} {} on {}, failed in {}", harmless(r.op), harmless(r.formats), harmless(full_target(r)),
-                           k_of_n(r.confirmation)));
+      head.add(fmt::format(" {} {} on {}, {}", harmless(r.op), harmless(r.formats), harmless(full_target(r)),
+                           failed_in(r.confirmation)));
       out += head.text + "\n";
       if (!r.reason.empty()) out += "    " + harmless(r.reason) + "\n";
       out += "    " + harmless(reproducer(r)) + "\n";

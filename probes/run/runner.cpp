@@ -72,6 +72,7 @@ bool Runner::run() {
 }
 
 bool Runner::takes(const Lane& lane, const ListedCase& listed) const {
+  if (lane.candidate.largest_flops > 0 && !(make_problem(listed.id).flops <= lane.candidate.largest_flops)) return false;
   return target_of(find_op(case_op(listed.id)), lane.spec().target) &&
          (lane.candidate.only_tag.empty() || has_tag(listed.tags, lane.candidate.only_tag));
 }

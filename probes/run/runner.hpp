@@ -18,12 +18,13 @@ struct Candidate {
   TargetSpec spec;
   std::string only_tag;
   std::string unavailable;  // known before anything is started (the CPU lacks the level): recorded once, not tried
+  double largest_flops = 0;  // leaves out bigger problems, so that an unoptimised library does not eat the level's time; 0: none
 };
 
 struct TargetChoice {
   std::vector<std::string> patterns;   // shell patterns on TargetSpec::name; empty: control, libraries, ladders
   std::vector<std::string> libraries;  // values of --libraries
-  bool whole_ladder = false;           // ladder variants take every case, not only tagged ones
+  bool whole = false;                  // ladder variants and slow libraries take every case (deep, or cases that were named)
 };
 /// Throws CaseError when a pattern matches nothing (names what there is), LibraryError for --libraries.
 std::vector<Candidate> choose_targets(const TargetChoice&);

@@ -24,7 +24,7 @@ namespace {
 constexpr double hang_deadline_s = 0.5;
 
 Candidate candidate(std::string_view target, std::string_view variant) {
-  return {.spec = {.target = std::string(target), .variant = std::string(variant), .library = {}, .environment = {}}, .only_tag = {}, .unavailable = {}};
+  return {.spec = {.target = std::string(target), .variant = std::string(variant), .library = {}, .environment = {}}, .only_tag = {}, .unavailable = {}, .largest_flops = 0};
 }
 
 std::string with_seed(const std::string& id, int seed) { return canonical(fmt::format("{},seed={}", id, seed)); }

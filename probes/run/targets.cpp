@@ -14,14 +14,15 @@ namespace assay {
 
 namespace {
 
-std::vector<Candidate> of_library(const FoundLibrary& found, bool whole_ladder) {
+std::vector<Candidate> of_library(const FoundLibrary& found, bool whole) {
   std::vector<Candidate> out;
   const TargetSpec plain{.target = found.family, .variant = {}, .library = found.path, .environment = {}};
-  out.push_back({.spec = plain, .only_tag = {}, .unavailable = {}});
+  // The reference BLAS runs at one or two GFLOP/s; only the deep level gives it the big shapes.
+  out.push_back({.spec = plain, .only_tag = {}, .unavailable = {}, .largest_flops = found.family == "refblas" && !whole ? 1e9 : 0});
   const auto variant = [&](std::string name, std::map<std::string, std::string> environment, std::string_view tag) -> Candidate& {
     TargetSpec s = plain;
     s.variant = std::move(name), s.environment = std::move(environment), s.required = false;
-    out.push_back({.spec = s, .only_tag = whole_ladder ? "" : std::string(tag), .unavailable = {}});
+    out.push_back({.spec = s, .only_tag = whole ? "" : std::string(tag), .unavailable = {}, .largest_flops = 0});
     return out.back();
   };
   if (found.family == "openblas") {
@@ -58,11 +59,11 @@ std::string no_match(const std::string& pattern, const std::vector<Candidate>& k
 
 std::vector<Candidate> choose_targets(const TargetChoice& choice) {
   std::vector<Candidate> known;
-  known.push_back({.spec = {.target = "eigen", .variant = {}, .library = {}, .environment = {}}, .only_tag = {}, .unavailable = {}});
+  known.push_back({.spec = {.target = "eigen", .variant = {}, .library = {}, .environment = {}}, .only_tag = {}, .unavailable = {}, .largest_flops = 0});
   for (const FoundLibrary& found : find_cblas(choice.libraries))
-    for (Candidate& c : of_library(found, choice.whole_ladder)) known.push_back(std::move(c));
+    for (Candidate& c : of_library(found, choice.whole)) known.push_back(std::move(c));
   if (choice.patterns.empty()) return known;
-  for (TargetSpec& s : built_in()) known.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = {}});
+  for (TargetSpec& s : built_in()) known.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = {}, .largest_flops = 0});
   std::vector<Candidate> out;
   for (const std::string& pattern : choice.patterns) {
     std::size_t before = out.size();
@@ -71,6 +72,7 @@ std::vector<Candidate> choose_targets(const TargetChoice& choice) {
         out.push_back(c);
         out.back().spec.required = true;  // named by the user
         out.back().only_tag.clear();
+        out.back().largest_flops = 0;
       }
     if (out.size() == before) throw CaseError(no_match(pattern, known));
   }

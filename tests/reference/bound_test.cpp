@@ -226,7 +226,8 @@ TEST_CASE("narrower operands, partials and accumulators are covered when declare
         Arithmetic reduced = fp32();
         reduced.operand = t;
         CHECK(run(with_operands(t), reduced, f, DType::f32, k, DType::f32).over_iid == 0);
-        CHECK(run(with_operands(t), fp32(), f, DType::f32, k).over_iid > 500);
+        // On non-negative data partial sums, and with them the gate, grow like k: 30 % of elements at k = 1000 for fp16.
+        CHECK(run(with_operands(t), fp32(), f, DType::f32, k).over_iid > (f == Family::uniform ? 100 : 500));
         if (k < 64) continue;
         for (const bool add_in_t : {false, true}) {
           Arithmetic split = fp32();

@@ -38,6 +38,7 @@ const std::vector<Layout> layouts = {
     {"one element", {1, 1, 1}, {7, 7, 7}, 2, 3},
     {"larger than a tile, column-major", {2, 70, 150}, {12000, 1, 77}, 5, 24000},
     {"larger than a block, column-major", {1, 400, 33}, {0, 1, 401}, 0, 401 * 33},
+    {"rows that interleave: elements 0 2 3 4 5 7", {1, 2, 3}, {0, 3, 2}, 0, 8},
     {"reversed rows", {2, 3, 5}, {15, -5, 1}, 10, 30},
 };
 

@@ -9,9 +9,9 @@
 #include <list>
 #include <set>
 
+#include "fixtures.hpp"
 #include "report/jsonl.hpp"
 #include "report/redact.hpp"
-#include "fixtures.hpp"
 
 using namespace assay::report;
 using namespace assay::report::fixtures;

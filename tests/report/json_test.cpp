@@ -8,8 +8,8 @@
 #include <limits>
 #include <random>
 
-#include "report/jsonl.hpp"
 #include "fixtures.hpp"
+#include "report/jsonl.hpp"
 
 using namespace assay::report;
 using namespace assay::report::fixtures;

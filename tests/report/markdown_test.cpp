@@ -6,8 +6,8 @@
 
 #include <limits>
 
-#include "report/picture.hpp"
 #include "fixtures.hpp"
+#include "report/picture.hpp"
 
 using namespace assay::report;
 using namespace assay::report::fixtures;
@@ -75,7 +75,7 @@ TEST_CASE("a failure is reported with everything needed to believe and repeat it
 
 TEST_CASE("a clean run says so and lists no failure") {
   const std::string text = markdown_report(std::vector<Record>{passing()}, environment(), {});
-  CHECK(contains(text, "Nothing failed."));
+  CHECK(contains(text, "None.\n"));
   CHECK_FALSE(contains(text, "### 1."));
 }
 
@@ -136,8 +136,9 @@ TEST_CASE("conventions, nondeterminism and mistrusted cases are noted apart from
   blind.label = "MISTRUSTED", blind.verdict = Verdict::suspect, blind.reason = "The bound exceeds the signal.";
   const std::string text = markdown_report(std::vector<Record>{policy, random, blind}, environment(), {});
   const std::string notes = text.substr(text.find("## Notes"));
-  CHECK(contains(notes, "1 x POLICY, pass gemm fp32 on openblas: C is read at beta = 0."));
-  CHECK(contains(notes, "1 x NONDETERMINISTIC, suspect"));
+  CHECK(contains(notes, "1 x POLICY, pass gemm fp32 on openblas: C is read at beta = 0. For example `g1:gemm:m=1`."));
+  CHECK(contains(text, "### 1. gemm fp32 on openblas: suspect NONDETERMINISTIC (1 case)"));
+  CHECK(contains(text, "assay run --target openblas --case 'g1:gemm:m=2'"));
   CHECK(contains(notes, "1 x MISTRUSTED, suspect"));
 }
 

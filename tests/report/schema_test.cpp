@@ -7,8 +7,8 @@
 #include <fstream>
 #include <limits>
 
-#include "report/jsonl.hpp"
 #include "fixtures.hpp"
+#include "report/jsonl.hpp"
 
 using namespace assay::report;
 using namespace assay::report::fixtures;

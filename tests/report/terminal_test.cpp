@@ -38,7 +38,7 @@ TEST_CASE("the plain table is what a log shows") {
   CHECK(terminal_table(mixed(), {}) ==
         "gemm                   fp32             fp64\n"
         "openblas               x fail 3/312     + pass 5\n"
-        "openblas:core=Haswell  ! fault 1\n"
+        "openblas:core=Haswell  ! fault 1/1\n"
         "openblas:core=Zen      - unavailable 1\n");
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("what did not run is shown beside what passed") {
 TEST_CASE("a flaky result is neither pass nor fail") {
   Record r = failing();
   r.confirmation = {4, 1, 0, 0};
-  CHECK(contains(terminal_table(std::vector<Record>{r}, {}), "~ flaky 1"));
+  CHECK(contains(terminal_table(std::vector<Record>{r}, {}), "~ flaky 1/1"));
 }
 
 TEST_CASE("a narrow terminal gets a list that says the same") {

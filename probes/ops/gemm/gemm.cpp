@@ -87,7 +87,7 @@ constexpr double addend_limit = 64;
 double largest_product(const Call& c, const FillRule& rule) {
   switch (rule.family) {
     case Family::integer: return static_cast<double>(rule.limit) * static_cast<double>(rule.limit);
-    case Family::reveal: return std::ldexp(1.0, std::min(13, format(c.in).precision));
+    case Family::reveal: return std::ldexp(1.0, reveal_bits(c.in));
     case Family::position: return std::ldexp(1.0, std::min(24, format(c.in).precision));
     default: return 1;
   }
@@ -142,7 +142,8 @@ Problem problem(const CaseId& id) {
   p.fills = {a, b, addend};
   if (c.beta == 0) p.leans_on.push_back(Convention::beta_zero_ignores_c);
   if (c.alpha == 0) p.leans_on.push_back(Convention::alpha_zero_ignores_ab);
-  if (family == Family::nan_one || family == Family::inf_one) p.leans_on.push_back(Convention::nan_propagates);
+  // With alpha = 0 nothing of A or B may show, so there is nothing to propagate.
+  if (c.alpha != 0 && (family == Family::nan_one || family == Family::inf_one)) p.leans_on.push_back(Convention::nan_propagates);
   if (family == Family::subnormal) p.leans_on.push_back(Convention::keeps_subnormals);
   p.seed = static_cast<std::uint64_t>(id.integer("seed"));
   p.repeat = id.integer("repeat");
