@@ -58,9 +58,9 @@ struct Cpu {
 
 }  // namespace
 
-/// Names as openblas_get_corename gives them. What each needs is what its kernels are compiled for (OpenBLAS,
-/// driver/others/dynamic.c and Makefile.system). Left out: the levels of DYNAMIC_OLDER builds that differ from these in name
-/// only (Dunnington, Opteron, Bobcat, Atom, Nano), and 32-bit ones.
+/// Names as openblas_get_corename gives them; what each needs is what its kernels are compiled for (OpenBLAS,
+/// driver/others/dynamic.c and Makefile.system). Left out: types that only DYNAMIC_OLDER builds have (Atom, Bobcat, Dunnington,
+/// Nano, Opteron) and 32-bit ones.
 std::vector<CoreLevel> openblas_levels() {
   const Cpu cpu;
   return {

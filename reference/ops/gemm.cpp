@@ -21,6 +21,8 @@ using MatrixView = Eigen::Map<const Matrix<double>, 0, Eigen::OuterStride<>>;
 // One task: large enough to amortise packing (1/block_rows of the flops), small enough that two cores share 256 rows.
 constexpr std::int64_t block_rows = 128;
 constexpr std::int64_t block_columns = 512;
+// Below this many products a thread team costs more than it saves; Eigen must not start one of its own either.
+constexpr double serial_products = 1e6;
 
 /// The rows whose outputs are wanted, contiguous, with what was not finite taken out and remembered.
 struct Operands {
@@ -37,6 +39,13 @@ struct Block {
   std::int64_t row, rows;  // position among the wanted rows; all in one batch entry
   std::int64_t column, columns;
   std::int64_t batch;
+};
+
+struct Task {
+  const Gemm& g;
+  const std::vector<std::int64_t>& rows;
+  const Operands& operands;
+  bool wide, magnitudes, fp32_magnitudes, serial;
 };
 
 void check_sizes(const Gemm& g, const std::vector<std::int64_t>& rows) {
@@ -106,11 +115,12 @@ std::vector<Block> cut_into_blocks(const Gemm& g, const std::vector<std::int64_t
   std::vector<Block> blocks;
   const std::int64_t wanted = rows.empty() ? g.batch * g.m : static_cast<std::int64_t>(rows.size());
   const auto batch_of = [&](std::int64_t r) { return (rows.empty() ? r : rows[r]) / g.m; };
+  // Few rows: narrower blocks, so that every core still has some.
+  const std::int64_t width = wanted > block_rows ? block_columns : std::clamp<std::int64_t>(g.n / 8, 16, block_columns);
   for (std::int64_t r = 0; r < wanted;) {
     std::int64_t end = r + 1;
     while (end < wanted && end - r < block_rows && batch_of(end) == batch_of(r)) ++end;
-    for (std::int64_t j = 0; j < g.n; j += block_columns)
-      blocks.push_back({r, end - r, j, std::min(block_columns, g.n - j), batch_of(r)});
+    for (std::int64_t j = 0; j < g.n; j += width) blocks.push_back({r, end - r, j, std::min(width, g.n - j), batch_of(r)});
     r = end;
   }
   return blocks;
@@ -123,17 +133,30 @@ MatrixView block_b(const Gemm& g, const Operands& o, const Block& k) {
   return {o.b + k.batch * g.k * g.n + k.column, g.k, k.columns, Eigen::OuterStride<>(g.n)};
 }
 
+/// c = a * b; small products without Eigen's blocking and threads.
+template <class C, class A, class B>
+void multiply(bool serial, const A& a, const B& b, C& c) {
+  if (serial)
+    c.noalias() = a.lazyProduct(b);
+  else
+    c.noalias() = a * b;
+}
+
 /// S and R2 of one block, without alpha, in T: fp32 suffices when no square can overflow or vanish.
 template <class T>
-void magnitudes_of(const Gemm& g, const Operands& o, const Block& k, Matrix<double>& sum_abs, Matrix<double>& sum_sq) {
-  const Matrix<T> a = block_a(g, o, k).cwiseAbs().template cast<T>();
-  const Matrix<T> b = block_b(g, o, k).cwiseAbs().template cast<T>();
+void magnitudes_of(const Task& t, const Block& k, Matrix<double>& sum_abs, Matrix<double>& sum_sq) {
+  const Gemm& g = t.g;
+  const Operands& o = t.operands;
+  Matrix<T> a = block_a(g, o, k).cwiseAbs().template cast<T>();
+  Matrix<T> b = block_b(g, o, k).cwiseAbs().template cast<T>();
   Matrix<T> product(k.rows, k.columns);
   // Rounded upwards: conversion, product and k sums err by at most k + 4 roundings, squares by two more.
   const double up = 1 + (static_cast<double>(g.k) + 8) * static_cast<double>(std::numeric_limits<T>::epsilon());
-  product.noalias() = a * b;
+  multiply(t.serial, a, b, product);
   sum_abs = product.template cast<double>() * up;
-  product.noalias() = a.cwiseAbs2() * b.cwiseAbs2();
+  a = a.cwiseAbs2().eval();
+  b = b.cwiseAbs2().eval();
+  multiply(t.serial, a, b, product);
   sum_sq = product.template cast<double>() * up;
 }
 
@@ -182,13 +205,6 @@ double plain_dot(const Gemm& g, std::int64_t global_row, std::int64_t j) {
   return sum;
 }
 
-struct Task {
-  const Gemm& g;
-  const std::vector<std::int64_t>& rows;
-  const Operands& operands;
-  bool wide, magnitudes, fp32_magnitudes;
-};
-
 /// alpha * dot + beta * c and their magnitudes, written to their place.
 void finish_element(const Task& t, const Block& k, std::int64_t i, std::int64_t j, DoubleDouble dot, double sum_abs,
                     double sum_sq, Expected& e) {
@@ -226,9 +242,9 @@ void compute_block(const Task& t, const Block& k, Expected& e) {
     if (t.wide)
       dot2_block(t.g, t.operands, k, hi, lo);
     else
-      hi.noalias() = block_a(t.g, t.operands, k) * block_b(t.g, t.operands, k);
-    if (t.magnitudes && t.fp32_magnitudes) magnitudes_of<float>(t.g, t.operands, k, sum_abs, sum_sq);
-    if (t.magnitudes && !t.fp32_magnitudes) magnitudes_of<double>(t.g, t.operands, k, sum_abs, sum_sq);
+      multiply(t.serial, block_a(t.g, t.operands, k), block_b(t.g, t.operands, k), hi);
+    if (t.magnitudes && t.fp32_magnitudes) magnitudes_of<float>(t, k, sum_abs, sum_sq);
+    if (t.magnitudes && !t.fp32_magnitudes) magnitudes_of<double>(t, k, sum_abs, sum_sq);
   }
   for (std::int64_t i = 0; i < k.rows; ++i)
     for (std::int64_t j = 0; j < k.columns; ++j)
@@ -254,8 +270,9 @@ Expected gemm(const Gemm& g, bool wide, bool magnitudes, std::vector<std::int64_
   e.abs_alpha = std::fabs(g.alpha);
   e.largest_input = std::max({1.0, operands.largest_a, operands.largest_b});
   const std::vector<Block> blocks = cut_into_blocks(g, rows);
-  const Task task{g, rows, operands, wide, magnitudes, fp32_magnitudes_suffice(g, operands)};
-#pragma omp parallel for schedule(dynamic) if (blocks.size() > 1)
+  const bool serial = static_cast<double>(wanted) * static_cast<double>(g.n) * static_cast<double>(g.k) < serial_products;
+  const Task task{g, rows, operands, wide, magnitudes, fp32_magnitudes_suffice(g, operands), serial};
+#pragma omp parallel for schedule(dynamic) if (!serial)
   for (std::size_t i = 0; i < blocks.size(); ++i) compute_block(task, blocks[i], e);
   e.rows = std::move(rows);
   return e;

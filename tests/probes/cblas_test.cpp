@@ -14,15 +14,6 @@ using namespace assay;
 
 namespace {
 
-std::string refusal(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const LibraryError& e) {
-    return e.what();
-  }
-  return "";
-}
-
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }

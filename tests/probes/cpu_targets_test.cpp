@@ -110,7 +110,8 @@ std::vector<std::string> layouts(const std::string& formats) {
   return out;
 }
 
-std::string refusal(const std::function<void()>& f) {
+/// Why f cannot go on, and which of the two kinds of no it is.
+std::string no(const std::function<void()>& f) {
   try {
     f();
   } catch (const Unavailable& e) {
@@ -219,33 +220,31 @@ TEST_CASE("formats outside a target are refused before any library is touched") 
   CHECK_FALSE(refused(",in=bf16,out=f32", "openblas"));
   CHECK_FALSE(refused("", "cblas"));
   CHECK(target("eigen").refuses(make_problem(small), spec("eigen", "", "core=Haswell")));
-  CHECK(contains(refusal([] { prepare(small + ",in=bf16,out=f32", spec("cblas", fake("fake_lp64"))); }), "unsupported: "));
+  CHECK(contains(no([] { prepare(small + ",in=bf16,out=f32", spec("cblas", fake("fake_lp64"))); }), "unsupported: "));
 }
 
 TEST_CASE("a library that cannot serve makes the target unavailable, with the reason") {
-  CHECK(contains(refusal([] { prepare(small, spec("openblas", "")); }), "no openblas library was found"));
-  CHECK(contains(refusal([] { prepare(small, spec("openblas", fake("fake_foreign"))); }), "exports no cblas_sgemm"));
-  CHECK(contains(refusal([] { prepare(small, spec("cblas", fake("fake_wrong_sdot"))); }), "cannot decide the integer width"));
+  CHECK(contains(no([] { prepare(small, spec("openblas", "")); }), "no openblas library was found"));
+  CHECK(contains(no([] { prepare(small, spec("openblas", fake("fake_foreign"))); }), "exports no cblas_sgemm"));
+  CHECK(contains(no([] { prepare(small, spec("cblas", fake("fake_wrong_sdot"))); }), "cannot decide the integer width"));
 }
 
 TEST_CASE("a core type that the library replaces in silence is unavailable, not passed under its name") {
   const Variable asked("OPENBLAS_CORETYPE", "Haswell");
-  const std::string why = refusal([] { prepare(small, spec("openblas", fake("fake_openblas"), "core=Haswell")); });
+  const std::string why = no([] { prepare(small, spec("openblas", fake("fake_openblas"), "core=Haswell")); });
   CHECK(contains(why, "unavailable: this library answers Fakewell when asked for Haswell"));
 }
 
 TEST_CASE("a core type is refused before opening when the CPU lacks it, the worker did not set it, or nobody knows it") {
-  CHECK(contains(refusal([] { prepare(small, spec("openblas", fake("fake_openblas"), "core=Haswell")); }),
+  CHECK(contains(no([] { prepare(small, spec("openblas", fake("fake_openblas"), "core=Haswell")); }),
                  "OPENBLAS_CORETYPE=Haswell"));
-  CHECK(contains(refusal([] { prepare(small, spec("openblas", fake("fake_openblas"), "core=Z80")); }),
-                 "not an OpenBLAS core type"));
-  CHECK(
-      contains(refusal([] { prepare(small, spec("cblas", fake("fake_lp64"), "core=Haswell")); }), "no selectable core types"));
-  CHECK(contains(refusal([] { prepare(small, spec("openblas", fake("fake_openblas"), "speed=9")); }), "has no variant"));
+  CHECK(contains(no([] { prepare(small, spec("openblas", fake("fake_openblas"), "core=Z80")); }), "not an OpenBLAS core type"));
+  CHECK(contains(no([] { prepare(small, spec("cblas", fake("fake_lp64"), "core=Haswell")); }), "no selectable core types"));
+  CHECK(contains(no([] { prepare(small, spec("openblas", fake("fake_openblas"), "speed=9")); }), "has no variant"));
   for (const CoreLevel& level : openblas_levels()) {
     if (level.cpu_has_it) continue;
     // The library does not exist: the answer comes before it is looked for.
-    CHECK(contains(refusal([&] { prepare(small, spec("openblas", "/nonexistent.so", "core=" + level.name)); }),
+    CHECK(contains(no([&] { prepare(small, spec("openblas", "/nonexistent.so", "core=" + level.name)); }),
                    "lacks the instructions"));
   }
 }
@@ -253,13 +252,12 @@ TEST_CASE("a core type is refused before opening when the CPU lacks it, the work
 TEST_CASE("a thread count that the library does not follow is unavailable") {
   {
     const Variable asked("OPENBLAS_NUM_THREADS", "3");
-    CHECK(refusal([] { prepare(small, spec("openblas", fake("fake_openblas"), "threads=3")); }) == "");
+    CHECK(no([] { prepare(small, spec("openblas", fake("fake_openblas"), "threads=3")); }) == "");
   }
   const Variable asked("OPENBLAS_NUM_THREADS", "2");
-  CHECK(contains(refusal([] { prepare(small, spec("openblas", fake("fake_openblas"), "threads=2")); }),
+  CHECK(contains(no([] { prepare(small, spec("openblas", fake("fake_openblas"), "threads=2")); }),
                  "uses 3 threads when asked for 2"));
-  CHECK(contains(refusal([] { prepare(small, spec("openblas", fake("fake_openblas"), "threads=5")); }),
-                 "OPENBLAS_NUM_THREADS=5"));
+  CHECK(contains(no([] { prepare(small, spec("openblas", fake("fake_openblas"), "threads=5")); }), "OPENBLAS_NUM_THREADS=5"));
 }
 
 TEST_CASE("the BLAS libraries of this machine are called right in every layout") {

@@ -18,17 +18,7 @@ using namespace assay;
 
 namespace {
 
-/// The message of the LibraryError that f throws; "" when it throws none.
-std::string refusal(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const LibraryError& e) {
-    return e.what();
-  }
-  return "";
-}
-
-std::string refusal(const std::vector<std::byte>& bytes) {
+std::string refusal_of(const std::vector<std::byte>& bytes) {
   return refusal([&] { read_library_bytes(bytes, "lib.so"); });
 }
 
@@ -66,7 +56,7 @@ TEST_CASE("a shared library is read: exports, machine, size, digest, absolute pa
 }
 
 TEST_CASE("soname, build id and dependencies are those that the system's own libraries carry") {
-  const LibraryFile libm = read_library("/lib/x86_64-linux-gnu/libm.so.6");
+  const LibraryFile libm = read_library(system_libm());
   CHECK(libm.soname == "libm.so.6");
   CHECK(std::ranges::count(libm.needed, "libc.so.6") == 1);
   CHECK(libm.build_id.size() == 40);
@@ -89,25 +79,25 @@ TEST_CASE("what is not a library is refused in a sentence that says what it is")
   CHECK(contains(refusal([] { read_library("/dev/null"); }), "not a regular file"));
   CHECK(contains(refusal([] { read_library(ASSAY_SOURCE_DIR "/CMakeLists.txt"); }), "a text file"));
   CHECK(contains(refusal([] { read_library("/proc/self/exe"); }), "is a program"));
-  CHECK(contains(refusal(std::vector<std::byte>{}), "an empty file"));
-  CHECK(contains(refusal(std::vector<std::byte>(64)), "not an ELF file"));
+  CHECK(contains(refusal_of(std::vector<std::byte>{}), "an empty file"));
+  CHECK(contains(refusal_of(std::vector<std::byte>(64)), "not an ELF file"));
   const auto changed = [](auto edit) {
     std::vector<std::byte> bytes = good();
     edit(bytes);
-    return refusal(bytes);
+    return refusal_of(bytes);
   };
   CHECK(contains(changed([](auto& b) { b[EI_CLASS] = std::byte{ELFCLASS32}; }), "a 32-bit library"));
   CHECK(contains(changed([](auto& b) { b[EI_DATA] = std::byte{ELFDATA2MSB}; }), "a big-endian library"));
   CHECK(contains(changed([](auto& b) { put<Elf64_Half>(b, offsetof(Elf64_Ehdr, e_machine), EM_AARCH64); }), "for aarch64"));
   CHECK(contains(changed([](auto& b) { put<Elf64_Half>(b, offsetof(Elf64_Ehdr, e_type), ET_REL); }), "an object file"));
   CHECK(contains(changed([](auto& b) { put<Elf64_Half>(b, offsetof(Elf64_Ehdr, e_type), ET_EXEC); }), "a program"));
-  CHECK(refusal(good()) == "");
+  CHECK(refusal_of(good()) == "");
 }
 
 TEST_CASE("a library cut at any length is refused, never read as a smaller one") {
   const std::vector<std::byte> whole = good();
   for (std::size_t n = 0; n < whole.size(); ++n) {
-    const std::string why = refusal({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n)});
+    const std::string why = refusal_of({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n)});
     REQUIRE_MESSAGE(!why.empty(), "cut at ", n);
   }
 }
@@ -130,7 +120,7 @@ TEST_CASE("any single damaged byte of the headers and tables is either refused o
     for (const unsigned value : {0x00u, 0xffu, 0x80u}) {
       std::vector<std::byte> damaged = whole;
       damaged[at] = static_cast<std::byte>(value);
-      refusal(damaged).empty() ? ++read : ++refused;
+      refusal_of(damaged).empty() ? ++read : ++refused;
     }
   CHECK(refused > 100);
   CHECK(read > 100);
@@ -146,7 +136,7 @@ TEST_CASE("forged counts and offsets near 2^64 do not wrap around") {
            {~std::uint64_t{0}, ~std::uint64_t{0} - 24, std::uint64_t{1} << 63, std::uint64_t{1} << 32}) {
         std::vector<std::byte> forged = whole;
         put<std::uint64_t>(forged, h.e_phoff + i * sizeof(Elf64_Phdr) + field, value);
-        const std::string why = refusal(forged);
+        const std::string why = refusal_of(forged);
         CHECK((why.empty() || contains(why, "truncated or damaged")));
       }
 }

@@ -76,11 +76,13 @@ class CblasCall final : public assay::Call {
     out.beta_zero_ignores_c = {
         true, "reference BLAS, ?gemm, BETA: \"When BETA is supplied as zero then C need not be set on input.\""};
     out.alpha_zero_ignores_ab = {
-        true, "reference BLAS, ?gemm, ALPHA: \"If ALPHA is zero the values in A and B do not affect the result.\""};
-    // Not made. NaN: the reference skipped zeros of B (losing NaN of A) until LAPACK 3.8, and the libraries document nothing;
-    // Demmel et al. 2022, "Proposed consistent exception handling for the BLAS and LAPACK", is a proposal. Subnormals:
-    // undocumented, and for bf16 the Intel SDM says of VDPBF16PS "Output denormals are always flushed to zero and input
-    // denormals are always treated as zero". Repeatable: OpenBLAS and BLIS document nothing, and MKL only in its CNR modes.
+        true,
+        "reference BLAS, ?gemm, ALPHA: \"If ALPHA is zero the values in A and B do not affect the result.\" (Reference-LAPACK "
+        "pull request 1098); OpenBLAS pull request 5889 says the same"};
+    // Not made. NaN: the libraries document nothing, and Demmel et al. 2022, "Proposed consistent exception handling for the
+    // BLAS and LAPACK", is a proposal (BLIS 0.9 does lose the NaN of a 1x1 transposed A against a zero in B). Subnormals:
+    // undocumented, and the Intel SDM says of VDPBF16PS and TDPBF16PS "Output denormals are always flushed to zero and input
+    // denormals are always treated as zero". Repeatable: OpenBLAS and BLIS document nothing, and MKL only its CNR modes.
     return out;
   }
 

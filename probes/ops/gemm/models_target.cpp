@@ -83,13 +83,16 @@ std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
 }  // namespace
 
 Target model_target() {
+  std::vector<std::string> names;
+  for (const models::Model& m : models::all_models()) names.emplace_back(m.name);
   return {.name = "model",
           .summary = "correct accumulation models (model:NAME): must never be flagged",
           .refuses = refuses,
           .prepare = [](const Problem& p, const TargetSpec& spec) -> std::unique_ptr<assay::Call> {
             if (const auto reason = refuses(p, spec)) throw Unsupported(*reason);
             return std::make_unique<ModelCall>(p, *models::find_model(spec.variant));
-          }};
+          },
+          .variants = names};
 }
 
 std::vector<std::string> clean_cases() {

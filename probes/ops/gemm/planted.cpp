@@ -139,20 +139,23 @@ void add_rounded(std::vector<double>& to, const std::vector<double>& from, DType
 }
 
 Target planted_target() {
+  std::vector<std::string> names;
+  for (const Fault& f : all_faults()) names.emplace_back(f.name);
   return {.name = "planted",
           .summary = "a correct gemm with one fault planted (planted:NAME): must be caught",
           .refuses = refuses,
           .prepare = [](const Problem& p, const TargetSpec& spec) -> std::unique_ptr<assay::Call> {
             if (const auto reason = refuses(p, spec)) throw Unsupported(*reason);
             return std::make_unique<PlantedCall>(p, *find_fault(spec.variant));
-          }};
+          },
+          .variants = names};
 }
 
 std::vector<PlantedFault> planted_faults() {
   // Names and texts are literals, so the views outlive the table they are copied from.
   std::vector<PlantedFault> listed;
   for (const Fault& f : all_faults())
-    listed.push_back({.name = f.name, .what = f.what, .cases = f.cases, .may_hide_in_noise = f.may_hide_in_noise});
+    listed.push_back({.name = f.name, .what = f.what, .cases = f.cases, .may_hide_in_noise = f.may_hide_in_noise, .hangs = f.name == "hang"});
   return listed;
 }
 

@@ -341,7 +341,8 @@ Target simulated_target() {
           .prepare = [](const Problem& p, const TargetSpec& spec) -> std::unique_ptr<assay::Call> {
             if (const auto reason = refuses(p, spec)) throw Unsupported(*reason);
             return std::make_unique<SimulatedCall>(p, spec.variant);
-          }};
+          },
+          .variants = {variants.begin(), variants.end()}};
 }
 
 }  // namespace assay::gemm
