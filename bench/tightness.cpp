@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of each bound correct arithmetic uses: the measurement behind the thresholds.   tightness [seeds] [largest k]
+// How much of each bound correct arithmetic uses: the measurement behind the thresholds.
+//   tightness [seeds] [largest k]    every model, family and format, small outputs: what docs/numerics.md section 5 prints
+//   tightness tail [seeds]           the far tail of the worst model: sequential sums, k = 512, 1024 outputs per seed
 #include "../tests/reference/tightness.hpp"
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 
 using namespace assay;
@@ -59,9 +62,33 @@ Row measure_row(const models::Model& model, Family family, DType in, DType out, 
   return row;
 }
 
+int tail(int seeds) {
+  const models::Model& model = *models::find_model("sequential");
+  std::int64_t sums = 0, over = 0;
+  double most = 0;
+  std::vector<std::int64_t> above(11, 0);  // seeds whose largest error passed i/10 of the gate
+#pragma omp parallel for schedule(dynamic) reduction(+ : sums, over) reduction(max : most)
+  for (int seed = 0; seed < seeds; ++seed) {
+    const tightness::Setting s{
+        &model, Family::normal, DType::f32, DType::f32, 32, 32, 512, 1, 0, false, static_cast<std::uint64_t>(seed)};
+    const Discrepancy d = tightness::judge(s, tightness::make_case(s));
+    sums += d.compared;
+    over += d.bad + d.over_iid;
+    most = std::max(most, d.max_over_iid);
+#pragma omp critical
+    for (std::size_t i = 0; i < above.size(); ++i) above[i] += d.max_over_iid > 0.1 * static_cast<double>(i);
+  }
+  std::printf("%lld sums, largest error %.4f of the gate, %lld over it; seeds of 1024 sums above 0.0, 0.1, ...:",
+              static_cast<long long>(sums), most, static_cast<long long>(over));
+  for (const std::int64_t n : above) std::printf(" %lld", static_cast<long long>(n));
+  std::printf("\n");
+  return over == 0 ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "tail") == 0) return tail(argc > 2 ? std::atoi(argv[2]) : 1000);
   const int seeds = argc > 1 ? std::atoi(argv[1]) : 4;
   const std::int64_t largest_k = argc > 2 ? std::atoll(argv[2]) : 4096;
   std::printf("%-18s %-9s %-11s %6s %9s %8s %8s %7s %7s %7s %7s %5s %5s %5s\n", "model", "family", "formats", "k", "sums",

@@ -31,9 +31,11 @@ struct Op {
   std::string_view summary;
   std::vector<Parameter> grammar;                       // op's own keys; common ones are appended by the registry
   std::function<Problem(const CaseId&)> problem;        // throws CaseError on an impossible combination
-  /// Truth from input storage. `rows`: restrict to these rows of the output (flattened leading dims); empty = all.
-  std::function<Expected(const Problem&, Storage inputs, std::vector<std::int64_t> rows)> expect;
-  std::function<Bound(const Problem&, const Expected&, const Arithmetic&)> bound;
+  /// Truth from input storage, one per output operand in their order. `rows`: restrict to these rows (flattened leading dims
+  /// of the first output; the same rows of every other); empty = all.
+  std::function<std::vector<Expected>(const Problem&, Storage inputs, std::vector<std::int64_t> rows)> expect;
+  /// `output`: which of the outputs.
+  std::function<Bound(const Problem&, std::size_t output, const Expected&, const Arithmetic&)> bound;
   std::string_view cases;                               // the op's case list, embedded
   std::vector<Target> targets;
   std::vector<PlantedFault> faults;                     // variants of its target "planted"

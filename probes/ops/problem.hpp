@@ -29,6 +29,8 @@ struct Problem {
 
   const Operand& operand(std::string_view role) const;
   std::size_t operand_index(std::string_view role) const;
+  /// Indices of the operands that the call writes, the main result first.
+  std::vector<std::size_t> outputs() const;
 };
 
 }  // namespace assay

@@ -53,4 +53,11 @@ std::size_t Problem::operand_index(std::string_view role) const {
   throw std::logic_error("no operand " + std::string(role));
 }
 
+std::vector<std::size_t> Problem::outputs() const {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].access != Access::in) out.push_back(i);
+  return out;
+}
+
 }  // namespace assay

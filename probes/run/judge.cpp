@@ -14,8 +14,7 @@ using report::Verdict;
 
 namespace {
 
-std::string at_index(const Problem& p, std::int64_t index) {
-  const Operand& out = p.operands.back();
+std::string at_index(const Operand& out, std::int64_t index) {
   std::string text;
   for (std::size_t i = out.dims.size(); i-- > 0;) {
     const std::int64_t d = std::max<std::int64_t>(out.dims[i], 1);
@@ -28,7 +27,7 @@ std::string at_index(const Problem& p, std::int64_t index) {
 std::string share(std::int64_t count, std::int64_t of) { return fmt::format("{} of {} elements", count, of); }
 
 /// The convention that this mismatch breaks, when the case leans on one and nothing else is wrong.
-const char* broken_convention(const Problem& p, const Measurement& m, const Discrepancy& d) {
+const char* broken_convention(const Problem& p, const Measurement& m, const Finding& d) {
   for (Convention c : p.leans_on) {
     const Contract& promised = m.report.contract;
     switch (c) {
@@ -49,25 +48,26 @@ const char* broken_convention(const Problem& p, const Measurement& m, const Disc
   return nullptr;
 }
 
-std::string worst(const Problem& p, const Discrepancy& d) {
+std::string worst(const Problem& p, const Finding& d) {
   const WorstElement& w = d.worst;
   if (w.index < 0) return {};
-  return fmt::format("; worst {}: got {:.9g}, true {:.9g}, {:.3g} times the bound", at_index(p, w.index), w.got, w.expected, w.error_over_bound);
+  const std::string values = fmt::format("; worst {}: got {:.9g}, true {:.9g}", at_index(p.operands[d.operand], w.index), w.got, w.expected);
+  return d.exact ? values : values + fmt::format(", {:.3g} times the bound", w.error_over_bound);
 }
 
 /// Verdict on one set of values; `call` names it in the sentence.
-Judgement judge_values(const Problem& p, const Measurement& m, const Discrepancy& d, const std::string& call) {
+Judgement judge_values(const Problem& p, const Measurement& m, const Finding& d, const std::string& call) {
   if (d.bad > 0) {
     if (const char* convention = broken_convention(p, m, d))
       return {Verdict::pass, "POLICY", fmt::format("{} the library {}, which its contract does not promise: a convention, not an error", call, convention)};
-    const std::string first = fmt::format(", first {}", at_index(p, d.first_bad));
+    const std::string first = fmt::format(", first {}", at_index(p.operands[d.operand], d.first_bad));
     if (d.unwritten > 0)
       return {Verdict::fail, "UNWRITTEN", fmt::format("{} left {} of the output unwritten{}", call, share(d.unwritten, d.compared), first)};
     if (d.nan_unexpected > 0)
       return {Verdict::fail, "NAN-LEAK", fmt::format("{} returned NaN where a number is due in {}{}", call, share(d.nan_unexpected, d.compared), first)};
     return {Verdict::fail, "WRONG",
             fmt::format("{} is wrong in {}{}{}{}", call, share(d.bad, d.compared), first, worst(p, d),
-                        m.exact ? " (integer data: every correct order of summation gives these bits)" : "")};
+                        d.exact ? " (integer data: every correct order of summation gives these bits)" : "")};
   }
   // Many elements over the statistical gate and none over the rigorous bound: the precision is not the declared one.
   if (d.over_iid > 0) {
@@ -83,13 +83,13 @@ Judgement judge_values(const Problem& p, const Measurement& m, const Discrepancy
   return {Verdict::pass, "", ""};
 }
 
-report::Comparison comparison(const Measurement& m, const Discrepancy& d, const Problem& p, std::int64_t sampled) {
+report::Comparison comparison(const Finding& d, const Problem& p, std::int64_t sampled) {
   report::Comparison c;
   c.compared = d.compared, c.bad = d.bad, c.over_iid = d.over_iid;
   c.nan_unexpected = d.nan_unexpected, c.nan_missing = d.nan_missing, c.inf_mismatch = d.inf_mismatch;
   c.unwritten = d.unwritten, c.subnormal_flushed = d.subnormal_flushed, c.overflow_open = d.overflow_open;
   c.first_bad = d.first_bad, c.worst_index = d.worst.index, c.worst_ulp = d.worst.ulp_error;
-  const int digits = format(p.operands.back().dtype).bits / 4;
+  const int digits = format(p.operands[d.operand].dtype).bits / 4;
   if (d.worst.index >= 0) {
     c.worst_got_bits = fmt::format("0x{:0{}x}", d.worst.got_bits, digits);
     c.worst_expected_bits = fmt::format("0x{:0{}x}", d.worst.expected_bits, digits);
@@ -100,7 +100,7 @@ report::Comparison comparison(const Measurement& m, const Discrepancy& d, const 
   c.smallest_fault = d.median_bound_over_rms, c.blind_fraction = d.blind_fraction;
   c.sampled = sampled > 0;
   c.verification = sampled > 0 ? fmt::format("rows:{}", sampled) : "whole";
-  if (m.exact) c.verification += ",exact";
+  if (d.exact) c.verification += ",exact";
   return c;
 }
 
@@ -135,7 +135,7 @@ Judgement judge(const Problem& p, const Measurement& m) {
   if (second.verdict == Verdict::fail) return second;
   if (first.verdict != Verdict::pass) return first;
   if (second.verdict != Verdict::pass) return second;
-  if (!m.exact && m.first.blind_fraction >= 0.5)
+  if (!m.first.exact && m.first.blind_fraction >= 0.5)
     return {Verdict::suspect, "MISTRUSTED",
             fmt::format("this case cannot fail: in {:.0f}% of the elements the bound is as large as the result", 100 * m.first.blind_fraction)};
   const bool differs = m.repeats_identical < m.repeats || m.callers_differing > 0;
@@ -158,7 +158,6 @@ report::Record make_record(Truth& truth, const TargetSpec& spec, const Measureme
   r.target = spec.target, r.variant = spec.variant, r.required = spec.required;
   r.verdict = j.verdict, r.label = j.label, r.reason = j.reason;
   r.library.path = report::redact(spec.library);
-  r.output_dims = p.operands.back().dims;
   r.conditions = spec.environment;
   for (const auto& [key, value] : m.report.facts) r.conditions["library " + key] = value;
   r.input_digest = truth.input_digest();
@@ -173,14 +172,16 @@ report::Record make_record(Truth& truth, const TargetSpec& spec, const Measureme
     r.contract = {{"beta = 0 ignores C", promise(c.beta_zero_ignores_c)}, {"alpha = 0 ignores A, B", promise(c.alpha_zero_ignores_ab)},
                 {"NaN propagates", promise(c.nan_propagates)}, {"subnormals kept", promise(c.keeps_subnormals)},
                 {"repeatable", promise(c.repeatable)}};
-  r.comparison = comparison(m, m.first, p, 0);
-  if (m.second) r.second = comparison(m, *m.second, p, m.second_rows);
-  const Discrepancy& shown = m.first.bad + m.first.over_iid > 0 || !m.second ? m.first : *m.second;
+  r.comparison = comparison(m.first, p, 0);
+  if (m.second) r.second = comparison(*m.second, p, m.second_rows);
+  const Finding& shown = m.first.bad + m.first.over_iid > 0 || !m.second ? m.first : *m.second;
   r.bad_indices = shown.bad_indices;
+  r.output_dims = p.operands[shown.operand].dims;
   r.output_digest = m.output_digest;
   if (m.output_tiles.size() > 1) r.output_tiles = m.output_tiles;
-  const auto& value = truth.expected(truth.first()).value;
-  r.reference_digest = hex(digest_bytes(std::as_bytes(std::span(value))));
+  std::string values;
+  for (const Expected& e : truth.expected(truth.first())) values += hex(digest_bytes(std::as_bytes(std::span(e.value))));
+  r.reference_digest = hex(digest_bytes(std::as_bytes(std::span(values))));
   r.execute_ms = m.execute_ms, r.reference_ms = truth.first().reference_ms;
   return r;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 namespace assay {
 
@@ -116,20 +117,36 @@ class Session {
       }
   }
 
-  Discrepancy judge_values(DataSet& data, std::int64_t caller, std::byte poison) {
-    const Operand& out = truth_.output();
-    const Expected& expected = truth_.expected(data);
-    const Bound bound = truth_.op().bound(problem(), expected, m_.report.arithmetic);
-    m_.exact = bound.exact;
-    // When C is also an input it starts as data, not as poison: nothing can be called unwritten by its bits.
-    const std::uint64_t pattern = poison_pattern(out.dtype, poison);
-    return compare(out, arena_.storage(region(caller, truth_.output_index())), expected, bound, m_.report.arithmetic, pattern,
-                   m_.report.contract.keeps_subnormals.made);
+  /// The worst of the outputs: an auxiliary one that is wrong counts as much as the main one.
+  Finding judge_values(DataSet& data, std::int64_t caller, std::byte poison) {
+    Finding worst;
+    for (std::size_t i = 0; i < truth_.outputs().size(); ++i) {
+      const std::size_t operand = truth_.outputs()[i];
+      const Operand& out = problem().operands[operand];
+      const Expected& expected = truth_.expected(data)[i];
+      const Bound bound = truth_.op().bound(problem(), i, expected, m_.report.arithmetic);
+      // An output that is also an input starts as data, not as poison: nothing there can be called unwritten by its bits.
+      Finding found{compare(out, arena_.storage(region(caller, operand)), expected, bound, m_.report.arithmetic, poison_pattern(out.dtype, poison),
+                            m_.report.contract.keeps_subnormals.made),
+                    operand, bound.exact};
+      if (i == 0)
+        worst = std::move(found);
+      else
+        keep_worse(worst, std::move(found));
+    }
+    return worst;
   }
 
-  static void keep_worse(Discrepancy& kept, Discrepancy other) {
-    const auto rank = [](const Discrepancy& d) { return std::pair(d.bad, d.over_iid); };
+  static void keep_worse(Finding& kept, Finding other) {
+    const auto rank = [](const Finding& d) { return std::tuple(d.bad, d.over_iid, d.rms_exceeded); };
     if (rank(other) > rank(kept)) kept = std::move(other);
+  }
+
+  /// One digest over all outputs of a caller.
+  Digest digest_outputs(std::int64_t caller) const {
+    std::vector<Digest> parts;
+    for (std::size_t operand : truth_.outputs()) parts.push_back(digest_tensor(problem().operands[operand], arena_.storage(region(caller, operand))));
+    return parts.size() == 1 ? parts.front() : digest_bytes(std::as_bytes(std::span(parts)));
   }
 
   /// One execution and everything the judge reads from it. `repeat` < 0: the second call with other data.
@@ -137,8 +154,7 @@ class Session {
     write_operands(data, poison);
     if (!ask({{"do", "execute"}}, deadline_s_)) return false;
     check_surroundings(data, poison);
-    const std::size_t out = truth_.output_index();
-    const Digest digest = digest_tensor(truth_.output(), arena_.storage(region(0, out)));
+    const Digest digest = digest_outputs(0);
     if (repeat < 0) {
       m_.second = judge_values(data, 0, poison);
       m_.second_rows = static_cast<std::int64_t>(data.rows.size());
@@ -150,7 +166,8 @@ class Session {
         first_digest_ = digest;
         m_.output_digest = hex(digest);
         m_.first = judge_values(data, 0, poison);
-        const std::vector<Digest> tiles = digest_tiles(truth_.output(), arena_.storage(region(0, out)));
+        const std::size_t main = truth_.outputs().front();
+        const std::vector<Digest> tiles = digest_tiles(problem().operands[main], arena_.storage(region(0, main)));
         if (tiles.size() <= 64)
           for (const Digest& t : tiles) m_.output_tiles.push_back(hex(t));
       } else if (!same) {
@@ -158,7 +175,7 @@ class Session {
       }
     }
     for (std::int64_t caller = 1; caller < problem().callers; ++caller) {
-      if (digest_tensor(truth_.output(), arena_.storage(region(caller, out))) == digest) continue;
+      if (digest_outputs(caller) == digest) continue;
       ++m_.callers_differing;
       keep_worse(repeat < 0 ? *m_.second : m_.first, judge_values(data, caller, poison));
     }

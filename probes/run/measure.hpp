@@ -13,13 +13,18 @@ namespace assay {
 
 enum class Outcome : std::uint8_t { measured, unsupported, unavailable, fault, interrupted };
 
+/// A comparison, and what it was of.
+struct Finding : Discrepancy {
+  std::size_t operand = 0;  // the output it lies in
+  bool exact = false;       // judged bit for bit
+};
+
 struct Measurement {
   Outcome outcome = Outcome::measured;
   std::string reason;                         // of every outcome but measured
   CallReport report;
-  bool exact = false;                         // judged bit for bit
-  Discrepancy first;                          // worst over the first call, its repeats and all callers
-  std::optional<Discrepancy> second;          // other data through the same prepared call
+  Finding first;                              // worst over the first call, its repeats, all callers and all outputs
+  std::optional<Finding> second;              // other data through the same prepared call
   std::int64_t second_rows = 0;               // rows compared there; 0: all
   std::int64_t bytes_outside = 0;             // written outside the logical output, guards and gaps
   std::string outside;                        // where: "after the end of C", ...

@@ -29,7 +29,7 @@ double memory_needed(const Problem& p, const Layout& layout) {
 
 }  // namespace
 
-Truth::Truth(const std::string& case_id) : op_(&find_op(case_op(case_id))), problem_(make_problem(case_id)), layout_(lay_out(problem_)) {
+Truth::Truth(const std::string& case_id) : op_(&find_op(case_op(case_id))), problem_(make_problem(case_id)), layout_(lay_out(problem_)), outputs_(problem_.outputs()) {
   const double needed = memory_needed(problem_, layout_), free_bytes = static_cast<double>(available_memory());
   if (!(needed <= 0.9 * free_bytes))
     throw Unavailable(fmt::format("this case needs about {:.1f} GiB of memory and {:.1f} GiB are free; choose a smaller problem", needed / (1 << 30),
@@ -53,8 +53,9 @@ DataSet Truth::make(std::uint64_t seed) const {
 DataSet& Truth::second() {
   if (!second_) {
     second_ = make(problem_.seed + second_seed_offset);
-    const std::int64_t width = output().dims.back();
-    const std::int64_t rows = width > 0 ? element_count(output()) / width : 0;
+    const Operand& output = problem_.operands[outputs_.front()];
+    const std::int64_t width = output.dims.back();
+    const std::int64_t rows = width > 0 ? element_count(output) / width : 0;
     if (problem_.flops > whole_second_flops && rows > sampled_rows) {
       std::vector<std::int64_t>& chosen = second_->rows;
       chosen = {0, rows - 1};
@@ -68,14 +69,14 @@ DataSet& Truth::second() {
   return *second_;
 }
 
-const Expected& Truth::expected(DataSet& d) {
-  if (!d.expected) {
+const std::vector<Expected>& Truth::expected(DataSet& d) {
+  if (d.expected.empty()) {
     const auto begin = std::chrono::steady_clock::now();
     std::vector<std::span<const std::byte>> inputs(d.storage.begin(), d.storage.end());
     d.expected = op_->expect(problem_, inputs, d.rows);
     d.reference_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   }
-  return *d.expected;
+  return d.expected;
 }
 
 std::string Truth::input_digest() const {

@@ -21,7 +21,7 @@ struct DataSet {
   std::uint64_t seed = 0;
   std::vector<std::vector<std::byte>> storage;  // per operand, gaps filled with gap_byte; empty for pure outputs
   std::vector<std::int64_t> rows;               // output rows that the truth covers; empty: all
-  std::optional<Expected> expected;
+  std::vector<Expected> expected;               // per output, once asked for
   double reference_ms = 0;
 };
 
@@ -33,12 +33,11 @@ class Truth {
   const Op& op() const { return *op_; }
   const Problem& problem() const { return problem_; }
   const Layout& layout() const { return layout_; }
-  const Operand& output() const { return problem_.operands.back(); }
-  std::size_t output_index() const { return problem_.operands.size() - 1; }
+  const std::vector<std::size_t>& outputs() const { return outputs_; }  // operand indices
   /// The case's own data, and other data for the second call (its truth on sampled rows when the problem is large).
   DataSet& first() { return first_; }
   DataSet& second();
-  const Expected& expected(DataSet&);
+  const std::vector<Expected>& expected(DataSet&);
   std::string input_digest() const;
 
  private:
@@ -47,6 +46,7 @@ class Truth {
   const Op* op_;
   Problem problem_;
   Layout layout_;
+  std::vector<std::size_t> outputs_;
   DataSet first_;
   std::optional<DataSet> second_;
 };

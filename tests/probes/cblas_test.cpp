@@ -14,10 +14,6 @@ using namespace assay;
 
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 CblasNaming naming(const std::string& name) {
   return cblas_naming(read_library(fake(name)));
 }

@@ -22,10 +22,6 @@ std::string refusal_of(const std::vector<std::byte>& bytes) {
   return refusal([&] { read_library_bytes(bytes, "lib.so"); });
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::vector<std::byte> good() {
   return read_file(fake("fake_lp64"));
 }

@@ -76,7 +76,7 @@ struct Trial {
 inline Expected truth(const Problem& p, std::uint64_t seed) {
   Buffers inputs(p);
   inputs.fill(p, seed);
-  return find_op("gemm").expect(p, inputs.all(), {});
+  return find_op("gemm").expect(p, inputs.all(), {}).at(0);
 }
 inline std::vector<std::uint64_t> rounded_truth(const Problem& p, std::uint64_t seed) {
   std::vector<std::uint64_t> bits;
@@ -86,7 +86,7 @@ inline std::vector<std::uint64_t> rounded_truth(const Problem& p, std::uint64_t 
 /// What the judge would find in C as it is now.
 inline Discrepancy judge(const Trial& t, const Expected& expected, const Arithmetic& arithmetic) {
   const Operand& c = t.problem.operands[2];
-  return compare(c, t.buffers.storage(2), expected, find_op("gemm").bound(t.problem, expected, arithmetic), arithmetic,
+  return compare(c, t.buffers.storage(2), expected, find_op("gemm").bound(t.problem, 0, expected, arithmetic), arithmetic,
                  ~std::uint64_t{0} >> (64 - format(c.dtype).bits), true);
 }
 

@@ -154,7 +154,7 @@ Problem problem(const CaseId& id) {
   return p;
 }
 
-Expected expect(const Problem& p, Storage inputs, std::vector<std::int64_t> rows) {
+std::vector<Expected> expect(const Problem& p, Storage inputs, std::vector<std::int64_t> rows) {
   const Call c = call_of(p);
   std::vector<double> a, b, addend;
   if (c.alpha != 0 && c.k > 0) {
@@ -166,7 +166,7 @@ Expected expect(const Problem& p, Storage inputs, std::vector<std::int64_t> rows
   const DType scalar = c.out == DType::f64 ? DType::f64 : DType::f32;
   const reference::Gemm g{.batch = c.batch, .m = c.m, .n = c.n, .k = c.k, .alpha = round_to(scalar, c.alpha),
                           .beta = round_to(scalar, c.beta), .a = a, .b = b, .c = addend};
-  return reference::gemm(g, c.out == DType::f64, true, std::move(rows));
+  return {reference::gemm(g, c.out == DType::f64, true, std::move(rows))};
 }
 
 /// Whether every partial sum is representable in the declared arithmetic, so that the bound is zero.
@@ -179,7 +179,7 @@ bool exact_under(const Problem& p, const Arithmetic& arithmetic) {
   return largest <= std::ldexp(1.0, format(arithmetic.accumulator).precision);
 }
 
-Bound bound(const Problem& p, const Expected& expected, const Arithmetic& arithmetic) {
+Bound bound(const Problem& p, std::size_t, const Expected& expected, const Arithmetic& arithmetic) {
   return product_sum_bound(expected, arithmetic, exchangeable(p.fills[0].family), exact_under(p, arithmetic));
 }
 

@@ -155,7 +155,11 @@ std::vector<PlantedFault> planted_faults() {
   // Names and texts are literals, so the views outlive the table they are copied from.
   std::vector<PlantedFault> listed;
   for (const Fault& f : all_faults())
-    listed.push_back({.name = f.name, .what = f.what, .cases = f.cases, .may_hide_in_noise = f.may_hide_in_noise, .hangs = f.name == "hang"});
+    listed.push_back({.name = f.name,
+                      .what = f.what,
+                      .cases = f.cases,
+                      .may_hide_in_noise = f.may_hide_in_noise,
+                      .hangs = f.name == "hang"});
   return listed;
 }
 
