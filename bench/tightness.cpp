@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much of each bound correct arithmetic uses: the measurement behind the thresholds.
-//   tightness [seeds] [largest k]    every model, family and format, small outputs: what docs/numerics.md section 5 prints
+//   tightness [seeds] [largest k]    every model, family and format, small outputs: what docs/numerics.md section 4 prints
 //   tightness tail [seeds]           the far tail of the worst model: sequential sums, k = 512, 1024 outputs per seed
 #include "../tests/reference/tightness.hpp"
 

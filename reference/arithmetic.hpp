@@ -18,9 +18,9 @@ struct Arithmetic {
   DType operand = DType::f32;      // format the operands are reduced to before they are multiplied
   DType accumulator = DType::f32;  // f32, f64 or f16
   Accumulation accumulation = Accumulation::nearest;
-  int block = 1;                   // nb: products fused per step (tensor_core)
-  int fraction_bits = 0;           // F: bits kept at alignment (tensor_core)
-  int splits = 1;                  // split-K slices; their partial sums are stored in split_format
+  int block = 1;          // nb: products fused per step (tensor_core)
+  int fraction_bits = 0;  // F: bits kept at alignment (tensor_core)
+  int splits = 1;         // split-K slices; their partial sums are stored in split_format
   DType split_format = DType::f32;
   DType output = DType::f32;
   bool operator==(const Arithmetic&) const = default;

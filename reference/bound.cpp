@@ -129,14 +129,14 @@ Bound product_sum_bound(const Expected& e, const Arithmetic& a, bool exchangeabl
   if (e.sum_abs.size() != count || e.sum_sq.size() != count || (!e.addend.empty() && e.addend.size() != count))
     throw std::invalid_argument("bound: the expectation has no magnitudes (" + std::to_string(e.sum_abs.size()) + " of " +
                                 std::to_string(count) + " elements)");
+  const Terms t = terms_of(e, a, input);
   Bound b;
-  b.exact = exact;
+  b.exact = exact && t.u_split == 0 && t.u_operand == 0;  // partials or operands that are rounded are not exact
   b.hard.assign(count, 0);
-  if (exact) {
+  if (b.exact) {
     b.iid = b.hard;
     return b;
   }
-  const Terms t = terms_of(e, a, input);
   if (exchangeable) b.iid.assign(count, 0), b.statistic.assign(count, 0);
   const double nearest = threshold("iid_nearest").value, fused = threshold("iid_tensor_core").value,
                operand = threshold("iid_operand").value;

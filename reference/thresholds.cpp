@@ -10,13 +10,17 @@ namespace assay {
 namespace {
 
 constexpr std::array<Threshold, 7> table{{
-    {"iid_nearest", 10, "calibrated: TODO"},
-    {"iid_tensor_core", 1, "calibrated: TODO"},
-    {"iid_operand", 6, "derived: TODO"},
-    {"rms_nearest", 0.9, "calibrated: TODO"},
-    {"rms_tensor_core", 0.5, "calibrated: TODO"},
-    {"rms_output_rounding", 1.6, "calibrated: TODO"},
-    {"rms_least_outputs", 64, "calibrated: TODO"},
+    {"iid_nearest", 10,
+     "calibrated: 4.1e7 sequential sums of 512 normal products reach 5.19, the tail falls 20-fold per unit (bench/tightness "
+     "tail)"},
+    {"iid_tensor_core", 1,
+     "calibrated: V100, A100 and H100 models reach 0.33 over 930,000 sums, k = 0 to 4096 (bench/tightness)"},
+    {"iid_operand", 6,
+     "derived: both roundings uniform, standard deviation at most sqrt(2/3) = 0.82 in these units: 7.3 sigma"},
+    {"rms_nearest", 0.9, "calibrated: correct models reach 0.60 from 64 outputs on (bench/tightness)"},
+    {"rms_tensor_core", 0.5, "calibrated: correct models reach 0.19 from 64 outputs on (bench/tightness)"},
+    {"rms_output_rounding", 1.6, "calibrated: correct models give 1.00; rounding toward zero gives 2.0"},
+    {"rms_least_outputs", 64, "calibrated: correct models reach an RMS of 1.58 below 64 outputs, 0.60 from 64 on"},
 }};
 
 }  // namespace

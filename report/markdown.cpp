@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -97,10 +98,13 @@ std::string numbers(const Comparison& c) {
   if (c.inf_mismatch > 0) out += fmt::format("; {} wrong infinities", c.inf_mismatch);
   if (c.subnormal_flushed > 0) out += fmt::format("; {} subnormals flushed to zero", c.subnormal_flushed);
   out += "\n";
-  if (c.worst_index >= 0)
-    out += fmt::format("- worst element: index {}, got {:.17g} (bits {}), expected {:.17g} (bits {}), {} ulp apart\n",
-                       c.worst_index, c.worst_got, code(c.worst_got_bits, 40), c.worst_expected,
-                       code(c.worst_expected_bits, 40), c.worst_ulp);
+  if (c.worst_index >= 0) {
+    out += fmt::format("- worst element: index {}, got {:.17g} (bits {}), expected {:.17g} (bits {})", c.worst_index,
+                       c.worst_got, code(c.worst_got_bits, 40), c.worst_expected, code(c.worst_expected_bits, 40));
+    if (c.worst_ulp != std::numeric_limits<std::int64_t>::max())
+      out += fmt::format(", {} ulp apart", c.worst_ulp);  // max: a NaN
+    out += "\n";
+  }
   out +=
       fmt::format("- error over bound: {:.4g} of the rigorous bound, {:.4g} of the statistical one; bias {:.3g}; checked {}\n",
                   c.max_over_hard, c.max_over_iid, c.bias, code(c.verification.empty() ? "whole" : c.verification, 60));

@@ -97,7 +97,9 @@ const Record* first(const std::vector<Judged>& all, Standing a, Standing b) {
 std::string failure_headline(const std::vector<Judged>& all, const Summary& s) {
   const Where w = where(all, [](Standing x) { return x == Standing::fail || x == Standing::fault; });
   const std::int64_t wrong = s[Standing::fail], faults = s[Standing::fault];
-  const std::string_view verb = faults == 0 ? "is wrong" : wrong == 0 ? "crashes, hangs or faults" : "is wrong or faults";
+  const bool one = w.what.size() == 1;
+  const std::string_view be = one ? "is wrong" : "are wrong", fault = one ? "faults" : "fault";
+  const std::string verb = faults == 0 ? std::string(be) : wrong == 0 ? std::string(fault) : fmt::format("{} or {}", be, fault);
   const std::string sure = s.confirmed == s.failed() ? "confirmed"
                            : s.confirmed == 0        ? "not confirmed by a re-run"
                                                      : fmt::format("{} confirmed by re-runs", s.confirmed);

@@ -10,6 +10,8 @@
 #include <cctype>
 #include <cstdlib>
 #include <map>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "report/summary.hpp"
@@ -181,15 +183,16 @@ std::string terminal_table(std::span<const Record> records, const TerminalOption
 
 std::string terminal_failures(std::span<const Record> records, const TerminalOptions& o, std::size_t most) {
   std::string out;
-  std::size_t shown = 0, more = 0;
+  std::set<std::tuple<Standing, std::string, std::string, std::string, std::string>> shown;
+  std::size_t more = 0;
   for (const Standing wanted : {Standing::fault, Standing::fail, Standing::flaky})
     for (const Record& r : records) {
       if (standing(r) != wanted) continue;
-      if (shown == most) {
+      const bool another = shown.size() < most && shown.insert({wanted, r.op, r.formats, full_target(r), r.label}).second;
+      if (!another) {
         ++more;
         continue;
       }
-      ++shown;
       const Style look = style(wanted);
       Cell head;
       head.add(fmt::format("{} {}{}{}", o.unicode ? look.glyph : look.ascii, name(wanted), r.label.empty() ? "" : " ",

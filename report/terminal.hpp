@@ -22,7 +22,8 @@ TerminalOptions terminal_options(int fd);
 /// Per op: a row per target, a column per format, in the order of the records. Ends in a newline; empty without records.
 std::string terminal_table(std::span<const Record>, const TerminalOptions&);
 
-/// The first `most` failures, each with its reason and the command that repeats it; then how many more there are.
+/// One failure of each kind (op, format, target, label), at most `most`, with reason and the command that repeats it; then how
+/// many more results failed.
 std::string terminal_failures(std::span<const Record>, const TerminalOptions&, std::size_t most = 5);
 
 }  // namespace assay::report

@@ -25,7 +25,8 @@ struct Gemm {
 /// Source   Ogita, Rump & Oishi 2005 (Dot2); docs/numerics.md.
 Expected gemm(const Gemm&, bool wide, bool magnitudes = true, std::vector<std::int64_t> rows = {});
 
-/// A second, dumber implementation: plain triple loop, k outermost to innermost in reverse order, long double. Checks the first.
+/// A second, dumber implementation: plain triple loop, k outermost to innermost in reverse order, long double. Checks the
+/// first.
 std::vector<double> gemm_slow(const Gemm&);
 
 }  // namespace assay::reference

@@ -173,6 +173,13 @@ TEST_CASE("an exact fill has no bound at all") {
   CHECK(b.iid[0] == 0);
   CHECK(b.rms_gate == 0);
   CHECK(b.out_rms_gate == 0);
+  // Partials stored in bf16 round even integers: exactness cannot be asked for.
+  Arithmetic split = fp32();
+  split.splits = 2;
+  split.split_format = DType::bf16;
+  const Bound rounded = product_sum_bound(one_element(8, 8, 64, 10), split, false, true);
+  CHECK_FALSE(rounded.exact);
+  CHECK(rounded.hard[0] > 2 * 0x1p-8 * 8);
 }
 
 TEST_CASE("RMS gates exist only from 64 outputs on, by output format and accumulator") {

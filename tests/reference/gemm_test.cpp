@@ -120,7 +120,7 @@ TEST_CASE("two independent references agree within 4 sqrt(k) 2^-53 S on every fi
         const Expected plain = reference::gemm(d.g, false), wide = reference::gemm(d.g, true);
         const std::vector<double> slow = reference::gemm_slow(d.g);
         const double k = static_cast<double>(shape.k);
-        // Repeated terms round the same way again and again (two_level reaches 5 sqrt(k) at k = 257): there the rigorous law.
+        // Repeated terms round the same way again and again (two_level reaches 7.6 sqrt(k) at k = 257): there the rigorous law.
         const double growth = f == Family::two_level ? k + 3 : 4 * std::sqrt(k);
         std::size_t outside = 0, differing = 0;
         for (std::size_t i = 0; i < slow.size(); ++i) {

@@ -74,6 +74,15 @@ TEST_CASE("values that explain numbers are recorded as they are") {
   CHECK(e.variables.at("NVIDIA_TF32_OVERRIDE") == "0");
 }
 
+TEST_CASE("a plain word that is the user, or a device named by more than its number, is recorded only as set") {
+  const ScopedVariable user("USER", "zaphod");
+  CHECK(recorded_value("OPENBLAS_CORETYPE", "zaphod") == "set");
+  CHECK(recorded_value("OPENBLAS_CORETYPE", "Zen") == "Zen");
+  CHECK(recorded_value("CUDA_VISIBLE_DEVICES", "GPU-abc") == "set");
+  CHECK(recorded_value("CUDA_VISIBLE_DEVICES", "1") == "1");
+  CHECK(recorded_value("OMP_PLACES", std::string(65, 'a')) == "set");
+}
+
 TEST_CASE("a variable outside the list is not recorded, one on it has a class, and no name occurs twice") {
   const ScopedVariable other("ASSAY_TEST_SOMETHING", "1");
   CHECK(read_environment().variables.count("ASSAY_TEST_SOMETHING") == 0);

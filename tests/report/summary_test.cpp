@@ -162,6 +162,15 @@ TEST_CASE("the last line says the verdict, that no GPU was probed, and what to t
   CHECK(contains(verdict_sentence(std::vector<Record>{flaky()}, {}), "FLAKY: "));
 }
 
+TEST_CASE("the headline says whether results were wrong or calls faulted, and in which formats") {
+  Record fault = confirmed_failure(), fp64 = confirmed_failure();
+  fault.verdict = Verdict::fault, fault.case_id += "0";
+  fp64.formats = "fp64", fp64.case_id += "1";
+  CHECK(contains(headline(std::vector<Record>{fault}, {}), "gemm fp32 faults on"));
+  CHECK(contains(headline(std::vector<Record>{confirmed_failure(), fp64}, {}), "gemm fp32, gemm fp64 are wrong on"));
+  CHECK(contains(headline(std::vector<Record>{confirmed_failure(), fault}, {}), "gemm fp32 is wrong or faults on"));
+}
+
 TEST_CASE("the reproducer names target, library file, environment and case, quoted for a shell") {
   Record r = failing();
   CHECK(reproducer(r) ==

@@ -46,6 +46,7 @@ TEST_CASE("UTF-8 glyphs keep the columns aligned") {
   const std::string text = terminal_table(mixed(), {false, true, 80});
   CHECK(contains(text, "openblas               \u2717 fail 3/312     \u2713 pass 5\n"));
   CHECK(contains(text, "\u2013 unavailable 1\n"));
+  CHECK(contains(text, "gemm                   fp32             fp64\n"));
 }
 
 TEST_CASE("colour is added around glyph and word, never instead of them") {
@@ -90,8 +91,10 @@ TEST_CASE("control characters in names do not reach the terminal") {
 TEST_CASE("failures are listed with reason and reproducer, the surplus counted") {
   std::vector<Record> records;
   for (int i = 0; i < 7; ++i) records.push_back(failing("g1:gemm:m=" + std::to_string(i)));
+  for (int i = 0; i < 6; ++i) records[static_cast<std::size_t>(i)].variant = "core=" + std::to_string(i);
+  records[6].variant = "core=0";
   const std::string text = terminal_failures(records, {}, 5);
-  CHECK(contains(text, "x fail WRONG gemm fp32 on openblas:core=Haswell, failed in 3 of 3 runs, 1 of 2 fresh seeds\n"));
+  CHECK(contains(text, "x fail WRONG gemm fp32 on openblas:core=0, failed in 3 of 3 runs, 1 of 2 fresh seeds\n"));
   CHECK(contains(text, "    64 of 262144 elements lie outside the bound.\n"));
   CHECK(contains(text, "--case 'g1:gemm:m=4'\n"));
   CHECK_FALSE(contains(text, "g1:gemm:m=5"));
