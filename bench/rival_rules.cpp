@@ -232,6 +232,7 @@ std::string caught(const Score& s, DType t) {
 
 std::string missed(const Score& s, DType t) {
   if (s.refused[0] > seeds - caught_from) return "-";
+  if (caught(s, t) == "0") return "all";
   std::string text;
   for (int f = 1; f <= faults; ++f) {
     if (!exists(f, t) || s.refused[f] >= caught_from) continue;

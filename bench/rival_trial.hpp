@@ -3,11 +3,10 @@
 // and the thirteen faulty ones.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -83,6 +83,14 @@ Terms terms_of(const Expected& e, const Arithmetic& a, std::optional<DType> inpu
   return t;
 }
 
+/// sqrt(a^2 + b^2 + c^2), scaled so that nothing overflows. (std::hypot binds to GLIBC_2.35, newer than a release may need.)
+double root_sum_squares(double a, double b, double c = 0) {
+  const double largest = std::max({std::fabs(a), std::fabs(b), std::fabs(c)});
+  if (!(largest > 0) || std::isinf(largest)) return largest;
+  a /= largest, b /= largest, c /= largest;
+  return largest * std::sqrt(a * a + b * b + c * c);
+}
+
 /// Magnitudes of one element. `dot` is at least the size of its alpha*A*B part (the sign of beta*c is not kept).
 struct Magnitudes {
   double value, sum_abs, root_sq, addend, dot;
@@ -97,7 +105,7 @@ Magnitudes magnitudes(const Expected& e, std::size_t i) {
 
 /// RMS size of a running partial sum of exchangeable terms: a random walk pinned at `dot` after k steps.
 double partial_sum(const Magnitudes& m) {
-  return std::hypot(m.dot / std::sqrt(3.0), m.root_sq / std::sqrt(6.0), m.addend);
+  return root_sum_squares(m.dot / std::sqrt(3.0), m.root_sq / std::sqrt(6.0), m.addend);
 }
 
 /// Scale of what accumulation leaves when its terms are exchangeable, times the constants of `nearest` and `fused`.
@@ -110,11 +118,11 @@ double iid_scale(const Terms& t, const Magnitudes& m, double nearest, double fus
     sum = fused * (t.steps * t.step_error * p + t.step_error * m.root_sq) + epilogue;
   } else {
     // k additions to partial sums, k products (R2/k each), then alpha*sum and the addition of beta*c.
-    const double inner = std::sqrt(k) * std::hypot(p, m.root_sq / std::sqrt(k));
-    sum = nearest * t.u_acc * std::hypot(inner, m.dot, m.value);
+    const double inner = std::sqrt(k) * root_sum_squares(p, m.root_sq / std::sqrt(k));
+    sum = nearest * t.u_acc * root_sum_squares(inner, m.dot, m.value);
   }
   if (t.u_split > 0)  // the same law with `splits` terms, each partial of mean square (R2 + dot^2/splits)/splits
-    sum += nearest * t.u_split * std::sqrt(t.splits) * std::hypot(p, m.root_sq / std::sqrt(t.splits), m.dot / t.splits);
+    sum += nearest * t.u_split * std::sqrt(t.splits) * root_sum_squares(p, m.root_sq / std::sqrt(t.splits), m.dot / t.splits);
   return sum + operand * t.u_operand * m.root_sq;
 }
 

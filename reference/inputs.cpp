@@ -204,8 +204,8 @@ void fill(const Operand& o, const FillRule& rule, std::uint64_t seed, std::span<
 }
 
 std::int64_t integer_limit(std::int64_t k, int exact_bits, DType operand) {
-  // 2^10 is enough for every product to tell: larger integers would only narrow the range of k.
-  const std::int64_t cap = std::int64_t{1} << std::min(10, format(operand).precision);
+  // 2^10 is enough for every product to tell in fp32; fp64 needs sums beyond 2^24, or a product computed in fp32 would be exact too.
+  const std::int64_t cap = std::int64_t{1} << std::min(operand == DType::f64 ? 20 : 10, format(operand).precision);
   if (exact_bits < 0) return 0;
   if (k <= 0) return cap;
   const std::int64_t largest_square = (std::int64_t{1} << std::min(exact_bits, 62)) / k;  // L*L <= floor(2^bits / k)

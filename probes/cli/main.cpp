@@ -106,6 +106,7 @@ int main(int argc, char** argv) {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then is a failed write, which the writer survives
   try {
     return dispatch(argc, argv);
   } catch (const assay::CaseError& e) {

@@ -148,6 +148,8 @@ int run(const RunArguments& args) {
 
   report::Environment environment = report::read_environment();
   environment.command = args.command;
+  environment.assay["generator"] = std::to_string(generator_version);
+  environment.assay["grammar"] = fmt::format("g{}", generator_version);
   write_text(folder.path / "environment.json", report::to_json(environment));
   report::JsonlWriter writer(folder.path / "run.jsonl");
   report::RunFacts facts;

@@ -4,6 +4,7 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <array>
 #include <filesystem>
 #include <set>
@@ -98,6 +99,8 @@ FoundLibrary from_choice(const std::string& value) {
   } else if (slash == std::string::npos) {
     return refuse("it is neither a name with a path nor a path (write ./ before a file of this folder)");
   }
+  // Records write the home folder as ~, and not every shell expands it after an equals sign.
+  if (const char* home = std::getenv("HOME"); home != nullptr && path.starts_with("~/")) path.replace(0, 1, home);
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return refuse("searching a folder is not supported yet");
   return named(name, path);

@@ -180,7 +180,7 @@ bool exact_under(const Problem& p, const Arithmetic& arithmetic) {
 }
 
 Bound bound(const Problem& p, std::size_t, const Expected& expected, const Arithmetic& arithmetic) {
-  return product_sum_bound(expected, arithmetic, exchangeable(p.fills[0].family), exact_under(p, arithmetic));
+  return product_sum_bound(expected, arithmetic, exchangeable(p.fills[0].family), exact_under(p, arithmetic), p.operands[0].dtype);
 }
 
 }  // namespace
