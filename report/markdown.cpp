@@ -314,6 +314,7 @@ std::string markdown_report(std::span<const Record> raw, const Environment& envi
   for (const Record& r : raw) records.push_back(redacted(r));
   RunFacts public_facts = facts;
   public_facts.folder = redact(facts.folder);
+  public_facts.resume = redact(facts.resume);
 
   const std::string head =
       fmt::format("# Assay: {}\n\n**What to do next:** {}\n\n{}.\n\n", plain(headline(records, public_facts), 240),

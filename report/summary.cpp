@@ -170,6 +170,7 @@ std::string next_command(const std::vector<Judged>& all, const RunFacts& facts) 
       return "assay list targets";
     case 3:
       if (!facts.interrupted && facts.not_started == 0) return "assay list targets";
+      if (!facts.resume.empty()) return facts.resume;
       return facts.folder.empty() ? "assay run --resume" : "assay run --resume --out " + shell_word(facts.folder);
     case 5:
       return "assay env";

@@ -27,11 +27,14 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
-std::vector<ListedCase> list_of(const Op& op, const std::string& level) {
+struct CaseList {
+  std::string where, text;
+};
+CaseList list_of(const Op& op) {
   std::error_code none;
   const fs::path beside = fs::read_symlink("/proc/self/exe", none).parent_path() / "cases" / fmt::format("{}.cases", op.name);
-  if (fs::exists(beside, none)) return read_case_list(read_text(beside), level, beside.string());
-  return read_case_list(op.cases, level, fmt::format("{}.cases (embedded)", op.name));
+  if (fs::exists(beside, none)) return {beside.string(), read_text(beside)};
+  return {fmt::format("{}.cases (embedded)", op.name), std::string(op.cases)};
 }
 
 bool carries(const ListedCase& c, const std::vector<std::string>& tags) {
@@ -48,21 +51,28 @@ bool carries(const ListedCase& c, const std::vector<std::string>& tags) {
 
 std::vector<ListedCase> select_cases(const CaseQuery& q) {
   for (const std::string& op : q.ops) find_op(op);
-  std::vector<ListedCase> all;
-  const auto wanted = [&](std::string_view op) { return q.ops.empty() || std::find(q.ops.begin(), q.ops.end(), op) != q.ops.end(); };
-  for (const std::string& id : q.ids) all.push_back({id, {}});
-  for (const std::string& file : q.files)
-    for (ListedCase& c : read_case_list(read_text(file), {}, file)) all.push_back(std::move(c));
-  if (!q.level.empty())
-    for (const Op& op : all_ops())
-      if (wanted(op.name))
-        for (ListedCase& c : list_of(op, q.level)) all.push_back(std::move(c));
   std::vector<ListedCase> out;
   std::set<std::string> seen;
-  for (ListedCase& c : all) {
+  const auto wanted = [&](std::string_view op) { return q.ops.empty() || std::find(q.ops.begin(), q.ops.end(), op) != q.ops.end(); };
+  const auto take = [&](ListedCase c) {
     c.id = to_string(make_problem(c.id).id, find_op(case_op(c.id)).grammar);
     if (wanted(case_op(c.id)) && carries(c, q.tags) && seen.insert(c.id).second) out.push_back(std::move(c));
-  }
+  };
+  const auto take_list = [&](const CaseList& list, const std::string& level) {
+    for (ListedCase& c : read_case_list(list.text, level, list.where)) {
+      const std::size_t line = c.line;
+      try {
+        take(std::move(c));
+      } catch (const CaseError& e) {
+        throw CaseError(fmt::format("{} line {}: {}", list.where, line, e.what()));
+      }
+    }
+  };
+  for (const std::string& id : q.ids) take({id, {}});
+  for (const std::string& file : q.files) take_list({file, read_text(file)}, {});
+  if (!q.level.empty())
+    for (const Op& op : all_ops())
+      if (wanted(op.name)) take_list(list_of(op), q.level);
   if (out.empty())
     throw CaseError(fmt::format("no case is left after --op {} --tag {}: see `assay list cases`", fmt::join(q.ops, ","), fmt::join(q.tags, ",")));
   return out;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "report/environment.hpp"
+
 namespace assay::cli {
 
 struct RunArguments {
@@ -17,6 +19,9 @@ struct RunArguments {
   std::string command;  // as typed, for the record
 };
 int run(const RunArguments&);
+
+/// What a run records of its surroundings, before any library is mapped.
+report::Environment conditions();
 
 struct ListArguments {
   std::string what, level;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // assay: options in, exit code out. Nothing but main exits.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <string_view>
+#include <system_error>
 
 #include "probes/cli/commands.hpp"
 #include "probes/library/library.hpp"
@@ -12,6 +14,7 @@
 #include "probes/run/process.hpp"
 #include "report/environment.hpp"
 #include "report/jsonl.hpp"
+#include "report/summary.hpp"
 
 namespace {
 
@@ -29,8 +32,8 @@ void on_signal(int) { assay::interrupted = true; }
 
 std::string typed(int argc, char** argv) {
   std::string text = "assay";
-  for (int i = 1; i < argc; ++i) text += std::string(" ") + argv[i];
-  return assay::report::redact(text);
+  for (int i = 1; i < argc; ++i) text += " " + assay::report::shell_word(argv[i]);
+  return text;
 }
 
 int dispatch(int argc, char** argv) {
@@ -92,7 +95,9 @@ int dispatch(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    std::fprintf(stderr, "assay: %s; see assay --help\n", e.what());
+    return 2;
   }
   return code;
 }
@@ -117,6 +122,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "assay: %s\n", e.what());
   } catch (const assay::Unavailable& e) {
     std::fprintf(stderr, "assay: %s\n", e.what());
+  } catch (const std::system_error& e) {  // of printing: a full disk, or a reader that has seen enough
+    if (e.code().value() == EPIPE) return 0;
+    std::fprintf(stderr, "assay: %s; the output above is cut short\n", e.what());
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "assay: out of memory: choose smaller cases or a machine with more\n");
   }

@@ -55,7 +55,7 @@ int list(const ListArguments& args) {
 }
 
 int env(const std::vector<std::string>& libraries, bool json) {
-  report::Environment e = report::read_environment();
+  report::Environment e = conditions();
   e.command = "assay env";
   std::vector<FoundLibrary> found = find_cblas(libraries);
   for (const FoundLibrary& f : found) {

@@ -3,11 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include "probes/cli/cases.hpp"
 #include "probes/cli/commands.hpp"
@@ -36,17 +40,29 @@ std::string time_stamp() {
   return text;
 }
 
+/// All or nothing: on a full disk what was there before stays.
 void write_text(const fs::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  const fs::path fresh = path.string() + ".new";
+  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
   out << text;
   out.close();
-  if (!out) throw FileError(fmt::format("cannot write {}: check free space and permissions; the records in run.jsonl are safe", path.string()));
+  std::error_code error;
+  if (out) fs::rename(fresh, path, error);
+  if (out && !error) return;
+  fs::remove(fresh, error);
+  throw FileError(fmt::format("cannot write {}: check free space and permissions; the records in run.jsonl are safe", path.string()));
+}
+
+/// Never throws: a reader that went away, or a full disk behind standard output, must not cost the exit code.
+bool print(std::FILE* to, const std::string& text) {
+  return std::fwrite(text.data(), 1, text.size(), to) == text.size() && std::fflush(to) == 0;
 }
 
 /// The folder of a run: made new, or taken up again with what it already holds.
 struct Folder {
   fs::path path;
   std::vector<Record> earlier;
+  std::vector<report::LibraryIdentity> libraries;  // that the earlier part of a resumed run mapped
 };
 
 Folder open_folder(const RunArguments& args) {
@@ -56,19 +72,24 @@ Folder open_folder(const RunArguments& args) {
     for (int i = 2; fs::exists(f.path); ++i) f.path = fs::path("assay-runs") / fmt::format("{}-{}", time_stamp(), i);
   if (args.resume && args.out.empty()) throw CaseError("--resume needs --out DIR, the folder of the run to continue");
   const fs::path records = f.path / "run.jsonl";
+  if (args.resume && !fs::exists(records))
+    throw FileError(fmt::format("there is no run to resume in {}: run.jsonl is missing; leave --resume away to start one", f.path.string()));
   std::error_code error;
   fs::create_directories(f.path, error);
   if (error || access(f.path.c_str(), W_OK | X_OK) != 0)
     throw FileError(fmt::format("cannot write into the run folder {}: {}; choose another with --out", f.path.string(),
                                 error ? error.message() : "permission denied"));
-  if (!fs::exists(records)) {
-    if (args.resume) throw FileError(fmt::format("there is no run to resume in {}: run.jsonl is missing; leave --resume away to start one", f.path.string()));
-    return f;
-  }
+  if (!fs::exists(records)) return f;
   if (!args.resume) throw FileError(fmt::format("{} already holds a run: add --resume to continue it, or choose another --out", f.path.string()));
   report::ReadResult read = report::read_jsonl(records);
   if (read.torn) report::cut_to(records, read.good_bytes);
   f.earlier = std::move(read.records);
+  std::ostringstream text;
+  text << std::ifstream(f.path / "environment.json").rdbuf();
+  try {
+    f.libraries = report::environment_from_json(text.str()).libraries;
+  } catch (const FileError&) {  // lost or damaged: it is written anew
+  }
   return f;
 }
 
@@ -99,13 +120,13 @@ class ProgressLine {
     const double left_s = p.done == 0 ? 0 : p.elapsed_s / static_cast<double>(p.done) * static_cast<double>(p.total - p.done);
     const std::string line = fmt::format("{}/{} cases, {:.0f} s, about {:.0f} s left", p.done, p.total, p.elapsed_s, left_s);
     if (terminal_)
-      fmt::print(stderr, "\r\033[K{}  {:.60}", line, p.case_id);
+      print(stderr, fmt::format("\r\033[K{}  {:.60}", line, p.case_id));
     else if (p.done > 0)
-      fmt::print(stderr, "{}\n", line);
+      print(stderr, line + "\n");
     shown_ = true;
   }
   void clear() const {
-    if (terminal_ && shown_) fmt::print(stderr, "\r\033[K");
+    if (terminal_ && shown_) print(stderr, "\r\033[K");
   }
 
  private:
@@ -115,7 +136,7 @@ class ProgressLine {
 };
 
 void announce(const RunPlan& plan, const fs::path& folder) {
-  fmt::print("assay: {} cases; records go to {}\n", plan.cases.size(), folder.string());
+  std::string out = fmt::format("assay: {} case{}; records go to {}\n", plan.cases.size(), plan.cases.size() == 1 ? "" : "s", folder.string());
   std::map<std::string, std::pair<std::string, int>> seen;  // library -> (target, variants)
   for (const Candidate& c : plan.targets) {
     auto& [name, variants] = seen[c.spec.library.empty() ? "in this program: " + c.spec.name() : c.spec.library];
@@ -124,14 +145,32 @@ void announce(const RunPlan& plan, const fs::path& folder) {
   }
   for (const auto& [library, entry] : seen) {
     if (library.front() != '/') {
-      fmt::print("  {}\n", library);
+      out += fmt::format("  {}\n", library);
       continue;
     }
-    fmt::print("  {:<9} {}{}\n", entry.first, report::redact(library), entry.second > 0 ? fmt::format(" (+ {} variants)", entry.second) : "");
+    out += fmt::format("  {:<9} {}{}\n", entry.first, report::redact(library), entry.second > 0 ? fmt::format(" (+ {} variants)", entry.second) : "");
   }
+  print(stdout, out);
+}
+
+/// The one sentence for what was asked for and could not be tried; empty when there is nothing of the kind.
+std::string why_not(const std::vector<Record>& records) {
+  const auto missing = [](const Record& r) { return r.required && r.verdict == report::Verdict::unavailable; };
+  const auto first = std::find_if(records.begin(), records.end(), missing);
+  if (first == records.end()) return {};
+  const auto others = std::count_if(first + 1, records.end(), missing);
+  return fmt::format("{} on {}: {}{}", first->case_id, report::full_target(*first), first->reason,
+                     others > 0 ? fmt::format(" (and {} more, see report.md)", others) : "");
 }
 
 }  // namespace
+
+report::Environment conditions() {
+  report::Environment e = report::read_environment();
+  e.assay["generator"] = std::to_string(generator_version);
+  e.assay["grammar"] = fmt::format("g{}", generator_version);
+  return e;
+}
 
 int run(const RunArguments& args) {
   RunPlan plan;
@@ -146,14 +185,14 @@ int run(const RunArguments& args) {
   for (const Record& r : records) plan.done.insert(report::key(r));
   if (!args.quiet) announce(plan, folder.path);
 
-  report::Environment environment = report::read_environment();
-  environment.command = args.command;
-  environment.assay["generator"] = std::to_string(generator_version);
-  environment.assay["grammar"] = fmt::format("g{}", generator_version);
+  report::JsonlWriter writer(folder.path / "run.jsonl");  // first: it holds the lock on the folder
+  report::Environment environment = conditions();
+  environment.command = report::redact(args.command);
+  environment.libraries = folder.libraries;
   write_text(folder.path / "environment.json", report::to_json(environment));
-  report::JsonlWriter writer(folder.path / "run.jsonl");
   report::RunFacts facts;
   facts.level = level, facts.folder = report::redact(folder.path.string()), facts.strict = args.strict;
+  facts.resume = args.command + (args.resume ? "" : " --resume") + (args.out.empty() ? " --out " + report::shell_word(folder.path.string()) : "");
   ProgressLine progress(args);
   Runner runner(plan, [&](const Record& r) {
     records.push_back(r);
@@ -169,21 +208,27 @@ int run(const RunArguments& args) {
   const auto required = static_cast<std::size_t>(std::count_if(records.begin(), records.end(), [](const Record& r) { return r.required; }));
   if (facts.interrupted || !troubles.empty())
     facts.not_started = std::max<std::int64_t>(1, static_cast<std::int64_t>(runner.required_pairs()) - static_cast<std::int64_t>(required));
-  environment.libraries = runner.libraries();
+  for (const report::LibraryIdentity& l : runner.libraries())
+    if (std::none_of(environment.libraries.begin(), environment.libraries.end(),
+                     [&](const report::LibraryIdentity& o) { return o.path == l.path && o.sha256 == l.sha256; }))
+      environment.libraries.push_back(l);
   try {
     write_text(folder.path / "environment.json", report::to_json(environment));
     write_text(folder.path / "report.md", report::markdown_report(records, environment, facts));
   } catch (const FileError& e) {
     troubles.push_back(e.what());
   }
-  for (const std::string& trouble : troubles) fmt::print(stderr, "assay: {}\n", trouble);
-
   const int code = report::exit_code(report::summarise(records), facts);
+  if (const std::string why = why_not(records); (code == 2 || code == 3) && !why.empty()) troubles.push_back(why);
+  for (const std::string& trouble : troubles) print(stderr, fmt::format("assay: {}\n", trouble));
+
   if (args.quiet && code == 0 && troubles.empty()) return 0;
   report::TerminalOptions options = report::terminal_options(STDOUT_FILENO);
   if (args.plain) options.color = false;
-  if (!args.quiet) fmt::print("{}", report::terminal_table(records, options));
-  fmt::print("{}{}\n", report::terminal_failures(records, options), report::verdict_sentence(records, facts));
+  const std::string said = fmt::format("{}{}{}\n", args.quiet ? "" : report::terminal_table(records, options),
+                                       report::terminal_failures(records, options), report::verdict_sentence(records, facts));
+  if (!print(stdout, said))
+    print(stderr, fmt::format("assay: cannot print the verdict ({}): it is in {}\n", std::strerror(errno), (folder.path / "report.md").string()));
   return code;
 }
 

@@ -361,7 +361,7 @@ std::vector<ListedCase> read_case_list(std::string_view text, std::string_view l
       // Every line is read, whatever the level: a mistake in a deep case shows in the first quick run.
       for (std::string& id : expand(trim(line.substr(0, bar)), ids, bytes)) {
         split_id(id);
-        if (section <= wanted) cases.push_back({std::move(id), std::string(tags)});
+        if (section <= wanted) cases.push_back({std::move(id), std::string(tags), number});
       }
     } catch (const CaseError& error) {
       throw CaseError(fmt::format("{} line {}: {}", where, number, error.what()));

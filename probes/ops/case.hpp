@@ -2,6 +2,7 @@
 // The one-line case id: input language, record key and reproducer.  g1:gemm:m=512,n=512,k=4096,fill=normal,seed=3
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -52,6 +53,7 @@ std::string to_string(const CaseId&, std::span<const Parameter> grammar);
 struct ListedCase {
   std::string id;
   std::string tags;
+  std::size_t line = 0;  // of its list, counted from 1; 0: from no list
   bool operator==(const ListedCase&) const = default;
 };
 

@@ -57,7 +57,7 @@ std::vector<std::string> child_environment(const std::map<std::string, std::stri
     [[maybe_unused]] const ssize_t written = write(score, "1000", 4);
     close(score);
   }
-  for (int sig : {SIGINT, SIGTERM, SIGPIPE, SIGHUP}) signal(sig, SIG_DFL);
+  for (int sig : {SIGINT, SIGTERM, SIGPIPE, SIGHUP, SIGXFSZ}) signal(sig, SIG_DFL);
   execve("/proc/self/exe", arguments, environment);
   _exit(127);
 }

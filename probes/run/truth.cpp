@@ -79,11 +79,19 @@ const std::vector<Expected>& Truth::expected(DataSet& d) {
   return d.expected;
 }
 
-std::string Truth::input_digest() const {
+const std::string& Truth::input_digest() {
+  if (!input_digest_.empty()) return input_digest_;
   std::string all;
   for (std::size_t i = 0; i < problem_.operands.size(); ++i)
     if (!first_.storage[i].empty()) all += hex(digest_tensor(problem_.operands[i], first_.storage[i]));
-  return hex(digest_bytes(std::as_bytes(std::span(all))));
+  return input_digest_ = hex(digest_bytes(std::as_bytes(std::span(all))));
+}
+
+const std::string& Truth::reference_digest() {
+  if (!reference_digest_.empty()) return reference_digest_;
+  std::string all;
+  for (const Expected& e : expected(first_)) all += hex(digest_bytes(std::as_bytes(std::span(e.value))));
+  return reference_digest_ = hex(digest_bytes(std::as_bytes(std::span(all))));
 }
 
 }  // namespace assay

@@ -38,7 +38,9 @@ class Truth {
   DataSet& first() { return first_; }
   DataSet& second();
   const std::vector<Expected>& expected(DataSet&);
-  std::string input_digest() const;
+  /// Of the first data set; computed once.
+  const std::string& input_digest();
+  const std::string& reference_digest();
 
  private:
   DataSet make(std::uint64_t seed) const;
@@ -49,6 +51,7 @@ class Truth {
   std::vector<std::size_t> outputs_;
   DataSet first_;
   std::optional<DataSet> second_;
+  std::string input_digest_, reference_digest_;
 };
 
 }  // namespace assay

@@ -13,8 +13,8 @@ import unittest
 import e2e
 from e2e import TINY
 
-# About a second of work in 300 records of every kind; long enough to be stopped in the middle on any machine.
-SHAPES = "g1:gemm:m={8,17,33,64,65,96,97,100,127,128},n={5,30,48,100,160},k={9,64,200},in={f32,f64}"
+# 150 records, about half a second of work: long enough to be stopped in the middle on any machine.
+SHAPES = "g1:gemm:m={8,33,64,97,128},n={5,30,48,100,160},k={9,64,200},in={f32,f64}"
 # One case of 1000 executions: its worker lives for a while.
 LONG = "g1:gemm:m=64,n=64,k=64,repeat=1000"
 
@@ -24,9 +24,13 @@ class Interrupted(e2e.EndToEnd):
         super().setUp()
         (self.folder / "many.cases").write_text(SHAPES + "\n")
         listed = self.assay("list", "cases", "--cases", "many.cases").out.splitlines()
-        self.all = listed[:listed.index("g1:gemm:m=128,n=160,k=200,in=f64") + 1]
-        self.assertEqual(len(self.all), 300)
+        self.all = listed[:150]
+        self.assertEqual(self.all[-1], "g1:gemm:m=128,n=160,k=200,in=f64")
         self.many = ["run", "--out", "run", "--target", "eigen", "--cases", "many.cases"]
+
+    def environment(self, **variables):
+        # Other tests run at the same time: threads that wait for each other on a busy machine only make this slow.
+        return super().environment(OMP_NUM_THREADS="1", **variables)
 
     def stop_in_the_middle(self, how, after=20):
         process = self.start(*self.many)
@@ -36,16 +40,17 @@ class Interrupted(e2e.EndToEnd):
         self.assertLess(self.lines_written(), len(self.all), "stopped before its end")
         return got
 
-    def assert_completes(self, *more):
-        before = (self.folder / "run" / "run.jsonl").read_bytes()
-        got = self.assay(*self.many, "--resume", *more)
+    def assert_completes(self, kept=None):
+        """--resume adds what is missing behind the bytes `kept`, by default every whole line that is there."""
+        before = kept or (self.folder / "run" / "run.jsonl").read_bytes()
+        got = self.assay(*self.many, "--resume")
         self.assert_code(got, 0)
-        self.assertRegex(got.last, r"^PASS: 300 results")
+        self.assertRegex(got.last, r"^PASS: 150 results")
         after = (self.folder / "run" / "run.jsonl").read_bytes()
         self.assertTrue(after.startswith(before[:before.rfind(b"\n") + 1]), "what was measured is still there")
         self.assert_valid()
         self.assertEqual(sorted(case for case, _, _ in self.keys()), sorted(self.all), "every key exactly once")
-        self.assertIn("300 results", self.report())
+        self.assertIn("150 results", self.report())
 
     def test_ctrl_c_and_sigterm_write_the_report_and_exit_3_and_resume_completes(self):
         for how in (signal.SIGINT, signal.SIGTERM):
@@ -85,7 +90,7 @@ class Interrupted(e2e.EndToEnd):
         self.finish(process)
         self.wait_for(lambda: not [w for w in workers if os.path.exists(f"/proc/{w}")], "the workers to die", timeout=10)
         self.assertFalse((self.folder / "run" / "report.md").exists())
-        self.assertLess(self.lines_written(), 300)
+        self.assertLess(self.lines_written(), 150)
         self.assert_valid()
         self.assert_completes()
 
@@ -158,8 +163,9 @@ class Damaged(Interrupted):
     def test_a_torn_last_line_is_cut_off_and_its_case_is_run_again(self):
         for torn in (self.whole[40][:200], self.whole[40][:-1], b"\0" * 500, self.whole[40][:100] + b"\n"):
             with self.subTest(torn=torn[:20]):
-                self.path.write_bytes(b"".join(self.whole[:40]) + torn)
-                self.assert_completes()
+                kept = b"".join(self.whole[:40])
+                self.path.write_bytes(kept + torn)
+                self.assert_completes(kept)
 
     def test_a_corrupt_line_in_the_middle_is_refused_with_file_and_line(self):
         self.path.write_bytes(b"".join([*self.whole[:6], self.whole[6][:80] + b"\n", *self.whole[7:]]))
@@ -178,7 +184,7 @@ class Damaged(Interrupted):
             self.path.write_bytes(b"".join(lines))
             if accepted:
                 self.assert_code(self.assay(*self.many, "--resume"), 0)
-                self.assertEqual(len(self.records()), 300)
+                self.assertEqual(len(self.records()), 150)
             else:
                 self.assert_untouched_refusal("run/run.jsonl", "line 1", "2.0")
 
@@ -199,7 +205,7 @@ class FullDisk(Interrupted):
         self.assertIn("--resume", got.err)
         self.assertRegex(got.last, r"^INCOMPLETE: ")
         self.assertGreater(self.lines_written(), 5)
-        self.assertLess(self.lines_written(), 300)
+        self.assertLess(self.lines_written(), 150)
 
     def test_a_full_disk_is_said_keeps_every_record_and_resume_completes_on_a_bigger_one(self):
         (self.folder / "run").mkdir()
@@ -212,9 +218,10 @@ class FullDisk(Interrupted):
             self.assert_valid()
             kept = (self.folder / "run" / "run.jsonl").read_bytes()
             again = self.assay(*self.many, "--resume")
-            self.assert_stopped_well(again)
+            self.assertIn(again.code, (2, 3), "still full")
+            self.assertRegex(again.err, r"\Aassay: cannot write ")
             self.assertEqual((self.folder / "run" / "run.jsonl").read_bytes(), kept)
-            self.assert_valid()  # environment.json was rewritten on the full disk
+            self.assert_valid()  # environment.json is whole, old or new
             subprocess.run(["mount", "-o", "remount,size=16m", str(self.folder / "run")], check=True)
             self.assert_completes()
         finally:
@@ -233,7 +240,8 @@ class FullDisk(Interrupted):
             (self.folder / "disk" / "filler").write_bytes(b"x" * (free.f_bavail * free.f_bsize))
             self.many[self.many.index("run", 1)] = "disk/run"
             got = self.assay(*self.many, "--resume")
-            self.assert_code(got, 3)
+            self.assertIn(got.code, (2, 3), str(got))
+            self.assertIn("cannot write", got.err)
             self.assertEqual(self.report("disk/run"), old)
             self.assertTrue(json.loads((self.folder / "disk/run/environment.json").read_text())["assay"])
         finally:

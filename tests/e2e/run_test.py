@@ -25,7 +25,7 @@ class AGoodRun(e2e.EndToEnd):
         self.assertEqual([r["verdict"] for r in self.records()], ["pass"] * 3)
         self.assertRegex(got.last, r"^PASS: 3 results within bound: .*; no GPU was probed\. Next: assay ")
         self.assertIn("3 results within bound", self.report())
-        self.assert_code(self.assay(*e2e.shlex.split(e2e.next_command(got))[1:], "--help"), 0)
+        self.assertEqual(e2e.next_command(got), "assay selftest")
 
     def test_says_nothing_when_quiet(self):
         got = self.run_cases(["eigen"], FEW, "--quiet")
@@ -181,9 +181,8 @@ class Terminals(e2e.EndToEnd):
 
     def test_a_reader_that_goes_away_is_no_crash(self):
         piped = self.shell("{ assay list cases --level deep; echo code $? >&2; } | head -n 1")
-        self.assertNotIn("terminate", piped.err)
-        code = int(piped.err.rsplit("code ", 1)[1])
-        self.assertNotIn(code, (134, 139), piped.err)
+        self.assertEqual(piped.err, "code 0\n")
+        self.assertTrue(piped.out.startswith("g1:gemm:"))
 
     def test_a_verdict_that_cannot_be_printed_is_said_and_the_folder_is_whole(self):
         got = self.shell(f"assay run --target eigen --target planted:zero_element --case {SMALL} --out run > /dev/full")
