@@ -246,7 +246,8 @@ std::string verdict_sentence(std::span<const Record> records, const RunFacts& fa
   const std::vector<Judged> all = judged(records);
   const auto code = static_cast<std::size_t>(exit_code(count(all), facts));
   return fmt::format("{}: {}; {}. Next: {}", verdict_words[code], headline(all, facts),
-                     facts.gpu_probed ? "a GPU was probed" : "no GPU was probed", next_command(all, facts));
+                     facts.gpu_probed ? "a GPU was probed" : "no GPU was probed",
+                     facts.program + next_command(all, facts).substr(std::string_view("assay").size()));
 }
 
 std::string full_target(const Record& r) {
@@ -278,11 +279,8 @@ std::string shell_word(std::string_view text) {
 }
 
 std::string reproducer(const Record& r) {
-  std::string out;
-  // A variable is a condition under its own name: "OPENBLAS_CORETYPE" = "Haswell".
-  for (const auto& [name, value] : r.conditions)
-    if (variable_class(name) != '\0' && value != "set") out += name + "=" + shell_word(value) + " ";
-  out += "assay run --target " + shell_word(full_target(r));
+  // A variant sets its own variables, so its name says all: openblas:core=Haswell.
+  std::string out = "assay run --target " + shell_word(full_target(r));
   if (!r.library.path.empty()) {
     // A redacted path starts with "~", which the shell expands only outside quotes.
     const bool home = r.library.path.compare(0, 2, "~/") == 0;

@@ -15,6 +15,7 @@ namespace assay::report {
 /// What a run knows beyond its records.
 struct RunFacts {
   std::string level;             // "quick", "standard", "deep"; empty when cases were named
+  std::string program = "assay";  // how commands on the last line begin
   std::string folder;            // where the records lie, for the next command
   std::string resume;            // command that continues this run; empty: made from the folder alone
   std::int64_t not_started = 0;  // required case x target pairs that were planned and have no record
@@ -62,7 +63,7 @@ std::string next_command(std::span<const Record>, const RunFacts&);
 /// The last line of a run: verdict word, headline, whether a GPU was probed, next command.
 std::string verdict_sentence(std::span<const Record>, const RunFacts&);
 
-/// One line for the shell that runs this case on this target again, with its library file and environment.
+/// One line for the shell that runs this case on this target again, with its library file; a variant sets its own environment.
 std::string reproducer(const Record&);
 /// "openblas:core=Haswell"
 std::string full_target(const Record&);

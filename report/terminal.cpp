@@ -202,7 +202,7 @@ std::string terminal_failures(std::span<const Record> records, const TerminalOpt
                            failed_in(r.confirmation)));
       out += head.text + "\n";
       if (!r.reason.empty()) out += "    " + harmless(r.reason) + "\n";
-      out += "    " + harmless(reproducer(r)) + "\n";
+      out += "    " + harmless(o.program + reproducer(r).substr(std::string_view("assay").size())) + "\n";
     }
   if (more > 0) out += fmt::format("and {} more, see report.md\n", more);
   return out;

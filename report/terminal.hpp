@@ -14,6 +14,7 @@ struct TerminalOptions {
   bool color = false;
   bool unicode = false;
   int width = 80;  // columns; a table that is wider becomes a list
+  std::string program = "assay";  // how commands to type begin
 };
 
 /// For this descriptor: colour on a terminal unless NO_COLOR or TERM=dumb, UTF-8 by locale, width of the terminal or 80.

