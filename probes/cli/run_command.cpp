@@ -4,18 +4,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "probes/cli/cases.hpp"
 #include "probes/cli/commands.hpp"
+#include "probes/cli/folder.hpp"
 #include "probes/library/library.hpp"
 #include "probes/run/process.hpp"
 #include "probes/run/runner.hpp"
@@ -32,66 +29,9 @@ namespace fs = std::filesystem;
 using report::FileError;
 using report::Record;
 
-std::string time_stamp() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y%m%dT%H%M%SZ", &utc);
-  return text;
-}
-
-/// All or nothing: on a full disk what was there before stays.
-void write_text(const fs::path& path, const std::string& text) {
-  const fs::path fresh = path.string() + ".new";
-  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (out) fs::rename(fresh, path, error);
-  if (out && !error) return;
-  fs::remove(fresh, error);
-  throw FileError(fmt::format("cannot write {}: check free space and permissions; the records in run.jsonl are safe", path.string()));
-}
-
 /// Never throws: a reader that went away, or a full disk behind standard output, must not cost the exit code.
 bool print(std::FILE* to, const std::string& text) {
   return std::fwrite(text.data(), 1, text.size(), to) == text.size() && std::fflush(to) == 0;
-}
-
-/// The folder of a run: made new, or taken up again with what it already holds.
-struct Folder {
-  fs::path path;
-  std::vector<Record> earlier;
-  std::vector<report::LibraryIdentity> libraries;  // that the earlier part of a resumed run mapped
-};
-
-Folder open_folder(const RunArguments& args) {
-  Folder f;
-  f.path = args.out.empty() ? fs::path("assay-runs") / time_stamp() : fs::path(args.out);
-  if (args.out.empty())
-    for (int i = 2; fs::exists(f.path); ++i) f.path = fs::path("assay-runs") / fmt::format("{}-{}", time_stamp(), i);
-  if (args.resume && args.out.empty()) throw CaseError("--resume needs --out DIR, the folder of the run to continue");
-  const fs::path records = f.path / "run.jsonl";
-  if (args.resume && !fs::exists(records))
-    throw FileError(fmt::format("there is no run to resume in {}: run.jsonl is missing; leave --resume away to start one", f.path.string()));
-  std::error_code error;
-  fs::create_directories(f.path, error);
-  if (error || access(f.path.c_str(), W_OK | X_OK) != 0)
-    throw FileError(fmt::format("cannot write into the run folder {}: {}; choose another with --out", f.path.string(),
-                                error ? error.message() : "permission denied"));
-  if (!fs::exists(records)) return f;
-  if (!args.resume) throw FileError(fmt::format("{} already holds a run: add --resume to continue it, or choose another --out", f.path.string()));
-  report::ReadResult read = report::read_jsonl(records);
-  if (read.torn) report::cut_to(records, read.good_bytes);
-  f.earlier = std::move(read.records);
-  std::ostringstream text;
-  text << std::ifstream(f.path / "environment.json").rdbuf();
-  try {
-    f.libraries = report::environment_from_json(text.str()).libraries;
-  } catch (const FileError&) {  // lost or damaged: it is written anew
-  }
-  return f;
 }
 
 /// Results of two builds of one library must not end up under one name.
@@ -180,26 +120,29 @@ int run(const RunArguments& args) {
   const std::string level = own_cases && !args.level_given ? "" : args.level;
   plan.cases = select_cases({level, args.ops, args.tags, args.case_files, args.cases});
   plan.targets = choose_targets({args.targets, args.libraries, level == "deep" || own_cases});
-  Folder folder = open_folder(args);
-  refuse_changed_libraries(folder.earlier, plan.targets);
-  std::vector<Record> records = std::move(folder.earlier);
-  for (const Record& r : records) plan.done.insert(report::key(r));
-  if (!args.quiet) announce(plan, folder.path);
-
-  report::JsonlWriter writer(folder.path / "run.jsonl");  // first: it holds the lock on the folder
+  if (args.resume && args.out.empty()) throw CaseError("--resume needs --out DIR, the folder of the run to continue");
+  RunFolder folder(args.out, args.resume);
+  refuse_changed_libraries(folder.earlier(), plan.targets);
   report::Environment environment = conditions();
   environment.command = report::redact(args.command);
-  environment.libraries = folder.libraries;
-  write_text(folder.path / "environment.json", report::to_json(environment));
+  if (folder.conditions()) {
+    refuse_changed_variables(*folder.conditions(), environment);
+    environment.command = folder.conditions()->command;  // of the whole run; a resumed part adds nothing to it
+    environment.libraries = folder.conditions()->libraries;
+  }
+  std::vector<Record> records = folder.earlier();
+  for (const Record& r : records) plan.done.insert(report::key(r));
+  if (!args.quiet) announce(plan, folder.path());
+  folder.write("environment.json", report::to_json(environment));
   report::RunFacts facts;
   // Set by the launcher of a checkout to the way it was called, so that printed commands can be typed as they are.
   if (const char* program = std::getenv("ASSAY_PROGRAM"); program != nullptr && *program != '\0') facts.program = report::shell_word(program);
-  facts.level = level, facts.folder = report::redact(folder.path.string()), facts.strict = args.strict;
-  facts.resume = args.command + (args.resume ? "" : " --resume") + (args.out.empty() ? " --out " + report::shell_word(folder.path.string()) : "");
+  facts.level = level, facts.folder = report::redact(folder.path().string()), facts.strict = args.strict;
+  facts.resume = args.command + (args.resume ? "" : " --resume") + (args.out.empty() ? " --out " + report::shell_word(folder.path().string()) : "");
   ProgressLine progress(args);
   Runner runner(plan, [&](const Record& r) {
     records.push_back(r);
-    writer.append(r);
+    folder.append(r);
   }, std::ref(progress));
   std::vector<std::string> troubles;
   try {
@@ -216,12 +159,13 @@ int run(const RunArguments& args) {
                      [&](const report::LibraryIdentity& o) { return o.path == l.path && o.sha256 == l.sha256; }))
       environment.libraries.push_back(l);
   try {
-    write_text(folder.path / "environment.json", report::to_json(environment));
-    write_text(folder.path / "report.md", report::markdown_report(records, environment, facts));
+    folder.write("environment.json", report::to_json(environment));
+    folder.write("report.md", report::markdown_report(records, environment, facts));
   } catch (const FileError& e) {
     troubles.push_back(e.what());
   }
-  const int code = report::exit_code(report::summarise(records), facts);
+  int code = report::exit_code(report::summarise(records), facts);
+  if (code == 0 && !troubles.empty()) code = 3;  // everything passed, and the folder does not say so
   if (const std::string why = why_not(records); (code == 2 || code == 3) && !why.empty()) troubles.push_back(why);
   for (const std::string& trouble : troubles) print(stderr, fmt::format("assay: {}\n", trouble));
 
@@ -232,7 +176,7 @@ int run(const RunArguments& args) {
   const std::string said = fmt::format("{}{}{}\n", args.quiet ? "" : report::terminal_table(records, options),
                                        report::terminal_failures(records, options), report::verdict_sentence(records, facts));
   if (!print(stdout, said))
-    print(stderr, fmt::format("assay: cannot print the verdict ({}): it is in {}\n", std::strerror(errno), (folder.path / "report.md").string()));
+    print(stderr, fmt::format("assay: cannot print the verdict ({}): it is in {}\n", std::strerror(errno), (folder.path() / "report.md").string()));
   return code;
 }
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad input: one sentence with what, where, what was expected and what to do; exit 2; nothing begun and nothing lost."""
 import os
-import unittest
 
 import e2e
 from e2e import SMALL, TINY

@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -159,7 +158,8 @@ def reproducers(report):
 
 def system_library(name):
     """Path of a BLAS of this machine, or None."""
-    patterns = {"openblas": "/usr/lib/x86_64-linux-gnu/openblas-*/libopenblas*.so", "blis": "/usr/lib/x86_64-linux-gnu/blis-*/libblis.so*"}
+    patterns = {"openblas": "/usr/lib/x86_64-linux-gnu/openblas-*/libopenblas*.so",
+                "blis": "/usr/lib/x86_64-linux-gnu/blis-*/libblis.so*"}
     found = sorted(os.path.realpath(p) for p in glob.glob(patterns[name]))
     return found[0] if found else None
 
@@ -195,7 +195,3 @@ def main():
         sys.exit(f"{me.ASSAY} is not a program: build the target assay first")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     unittest.main(module="__main__", argv=[sys.argv[0], "-v", *sys.argv[3:]])
-
-
-__all__ = ["EndToEnd", "Outcome", "SMALL", "TINY", "full_target", "is_sanitized", "main", "next_command", "reproducers",
-           "shlex", "system_library", "workers_of"]

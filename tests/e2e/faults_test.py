@@ -3,7 +3,7 @@
 """Every planted fault through the whole path: seen, named, confirmed, reproducible by the printed line, and alone."""
 import concurrent.futures
 import re
-import unittest
+import shutil
 
 import e2e
 from e2e import SMALL, TINY
@@ -79,7 +79,7 @@ class WrongValues(e2e.EndToEnd):
         for case, faults in VALUE_FAULTS.items():
             with self.subTest(case=case):
                 self.check(case, faults)
-                e2e.shutil.rmtree(self.folder / "run")
+                shutil.rmtree(self.folder / "run")
 
     def test_one_unit_in_the_last_place_inside_accumulation_noise_is_the_only_one_excused(self):
         self.assert_code(self.run_cases(["planted:one_ulp_in_noise"], ["g1:gemm:m=48,n=40,k=64"]), 0)
@@ -165,7 +165,7 @@ class TheSimulatedDevice(e2e.EndToEnd):
         for variant in (":workspace_dirty", ":copy_fault"):
             with self.subTest(variant=variant):
                 self.assertEqual({r["verdict"] for r in self.verdicts(variant, self.CASES[:2], 1)}, {"fail"})
-                e2e.shutil.rmtree(self.folder / "run")
+                shutil.rmtree(self.folder / "run")
 
 
 class TheSelftest(e2e.EndToEnd):

@@ -8,7 +8,6 @@ import select
 import shutil
 import socket
 import subprocess
-import unittest
 
 import e2e
 from e2e import SMALL, TINY

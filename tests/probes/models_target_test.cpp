@@ -3,7 +3,7 @@
 #include <set>
 
 #include "reference/models/accumulate.hpp"
-#include "tests/probes/gemm_trial.hpp"
+#include "gemm_trial.hpp"
 
 using namespace assay;
 using namespace assay::trial;

@@ -11,7 +11,7 @@
 #include <iostream>
 #include <set>
 
-#include "tests/probes/gemm_trial.hpp"
+#include "gemm_trial.hpp"
 
 using namespace assay;
 using namespace assay::trial;

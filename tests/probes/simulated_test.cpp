@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "tests/probes/gemm_trial.hpp"
+#include "gemm_trial.hpp"
 
 using namespace assay;
 using namespace assay::trial;
