@@ -42,16 +42,26 @@ std::string family(const LibraryFile& file, const CblasNaming& naming) {
   return "cblas";
 }
 
+/// A name out of a file nobody vouches for, as one short printable word.
+std::string printable(std::string_view name) {
+  constexpr std::size_t most = 80;
+  std::string out(name.substr(0, most));
+  for (char& c : out)
+    if (c <= ' ' || c > '~') c = '?';
+  return name.size() > most ? out + "..." : out;
+}
+
 /// What the file has instead, for the message.
 std::string nearest_exports(const LibraryFile& file) {
-  std::vector<std::string_view> near;
+  std::vector<std::string> near;
   for (const std::string_view wanted : {"sgemm", "cblas_", "gemm"})
     for (const std::string& s : file.exports)
-      if (near.size() < 3 && s.find(wanted) != std::string::npos && std::ranges::find(near, s) == near.end()) near.push_back(s);
+      if (near.size() < 3 && s.find(wanted) != std::string::npos && std::ranges::find(near, printable(s)) == near.end())
+        near.push_back(printable(s));
   if (file.exports.empty()) return "it exports nothing";
   if (near.empty())
     return fmt::format("none of its {} exported symbols looks like one (the first is {})", file.exports.size(),
-                       file.exports.front());
+                       printable(file.exports.front()));
   return fmt::format("the nearest of its {} exported symbols are {}", file.exports.size(), fmt::join(near, ", "));
 }
 

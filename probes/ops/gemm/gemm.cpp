@@ -48,6 +48,11 @@ Operand matrix(std::string role, DType t, Access access, std::int64_t batch, std
   Operand o{.role = std::move(role), .dtype = t, .access = access, .stream = stream};
   const std::int64_t inner = contiguous_cols ? cols : rows, outer = contiguous_cols ? rows : cols;
   const std::int64_t ld = std::max<std::int64_t>(1, inner) + pad;
+  // Before any product of sizes is formed: a case id can name more than 64 bits can count.
+  const double elements = static_cast<double>(batch) * (static_cast<double>(ld) * static_cast<double>(outer) + static_cast<double>(gap));
+  if (!(elements <= 0x1p40))
+    throw CaseError(fmt::format("operand {} of gemm would have {:.3g} elements; the largest allowed is 2^40: choose smaller m, n, k or batch", o.role,
+                                elements));
   const std::int64_t one = inner == 0 || outer == 0 ? 0 : (outer - 1) * ld + inner;
   const std::int64_t batch_stride = shared ? 0 : ld * outer + gap;
   o.dims = {batch, rows, cols};
@@ -121,12 +126,7 @@ Problem problem(const CaseId& id) {
                               share == "b", 2));
   p.operands.push_back(matrix("C", c.out, c.beta == 0 ? Access::out : Access::inout, c.batch, c.m, c.n, c.row_major,
                               id.integer("padc"), gap, false, 3));
-  for (Operand& o : p.operands) {
-    o.offset = id.integer("off");
-    if (o.span > (std::int64_t{1} << 40))
-      throw CaseError(fmt::format("operand {} of {} would have {} elements; the largest allowed is 2^40: choose smaller m, n, k, batch",
-                                  o.role, "gemm", o.span));
-  }
+  for (Operand& o : p.operands) o.offset = id.integer("off");
   const Family family = *parse_family(id.word("fill"));
   FillRule a{.family = family, .outer_axis = 1, .inner_axis = 2, .left = true};
   FillRule b{.family = family, .outer_axis = 2, .inner_axis = 1, .left = false};
