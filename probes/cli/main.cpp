@@ -41,7 +41,7 @@ int dispatch(int argc, char** argv) {
   CLI::App app{"Assay finds out what an accelerator or a maths library really computes, operation by operation."};
   app.footer(exit_codes);
   const auto about = assay::report::read_environment().assay;
-  app.set_version_flag("--version", "assay " + about.at("version") + " (" + about.at("compiler") + ", " + about.at("build") + ")");
+  app.set_version_flag("--version", "assay " + about.at("version") + " (" + about.at("commit") + ", " + about.at("compiler") + ", " + about.at("build") + ")");
   app.require_subcommand(1);
   int code = 0;
 

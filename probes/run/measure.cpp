@@ -124,7 +124,7 @@ class Session {
       const std::size_t operand = truth_.outputs()[i];
       const Operand& out = problem().operands[operand];
       const Expected& expected = truth_.expected(data)[i];
-      const Bound bound = truth_.op().bound(problem(), i, expected, m_.report.arithmetic);
+      const Bound& bound = truth_.bounds(data, m_.report.arithmetic)[i];
       // An output that is also an input starts as data, not as poison: nothing there can be called unwritten by its bits.
       Finding found{compare(out, arena_.storage(region(caller, operand)), expected, bound, m_.report.arithmetic, poison_pattern(out.dtype, poison),
                             m_.report.contract.keeps_subnormals.made),

@@ -16,13 +16,14 @@ constexpr std::uint64_t second_seed_offset = std::uint64_t{1} << 54;  // beyond 
 constexpr double whole_second_flops = 1 << 27;
 constexpr std::int64_t sampled_rows = 16;
 
-/// Arena, master copies of two data sets, operands widened to fp64, and seven fp64 numbers per output (value, magnitudes, bounds).
+/// Arena, master copies of two data sets, operands widened to fp64, and for each data set eight fp64 numbers per output
+/// (value and its low part, magnitudes, bounds).
 double memory_needed(const Problem& p, const Layout& layout) {
   double bytes = static_cast<double>(layout.total_bytes);
   for (const Operand& o : p.operands) {
     const double elements = static_cast<double>(element_count(o));
     bytes += 2.0 * static_cast<double>(storage_elements(o)) * static_cast<double>(size_bytes(o.dtype)) + 8.0 * elements;
-    if (o.access != Access::in) bytes += 7 * 8.0 * elements;
+    if (o.access != Access::in) bytes += 2 * 8 * 8.0 * elements;
   }
   return bytes;
 }
@@ -77,6 +78,14 @@ const std::vector<Expected>& Truth::expected(DataSet& d) {
     d.reference_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   }
   return d.expected;
+}
+
+const std::vector<Bound>& Truth::bounds(DataSet& d, const Arithmetic& arithmetic) {
+  for (const auto& [known, bounds] : d.bounds)
+    if (known == arithmetic) return bounds;
+  std::vector<Bound> made;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) made.push_back(op_->bound(problem_, i, expected(d)[i], arithmetic));
+  return d.bounds.emplace_back(arithmetic, std::move(made)).second;
 }
 
 const std::string& Truth::input_digest() {

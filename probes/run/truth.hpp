@@ -23,6 +23,7 @@ struct DataSet {
   std::vector<std::int64_t> rows;               // output rows that the truth covers; empty: all
   std::vector<Expected> expected;               // per output, once asked for
   double reference_ms = 0;
+  std::vector<std::pair<Arithmetic, std::vector<Bound>>> bounds;  // per declared arithmetic seen, per output
 };
 
 class Truth {
@@ -38,6 +39,8 @@ class Truth {
   DataSet& first() { return first_; }
   DataSet& second();
   const std::vector<Expected>& expected(DataSet&);
+  /// Bounds of every output; computed once per arithmetic, since most targets of a case declare the same one.
+  const std::vector<Bound>& bounds(DataSet&, const Arithmetic&);
   /// Of the first data set; computed once.
   const std::string& input_digest();
   const std::string& reference_digest();
