@@ -209,9 +209,12 @@ std::int64_t integer_limit(std::int64_t k, int exact_bits, DType operand) {
   if (exact_bits < 0) return 0;
   if (k <= 0) return cap;
   const std::int64_t largest_square = (std::int64_t{1} << std::min(exact_bits, 62)) / k;  // L*L <= floor(2^bits / k)
-  std::int64_t limit = 0;
-  while (limit < cap && (limit + 1) * (limit + 1) <= largest_square) ++limit;
-  return limit;
+  std::int64_t limit = 0;  // integer square root, bit by bit
+  for (int bit = 30; bit >= 0; --bit) {
+    const std::int64_t more = limit | std::int64_t{1} << bit;
+    if (more * more <= largest_square) limit = more;
+  }
+  return std::min(limit, cap);
 }
 
 }  // namespace assay
