@@ -38,6 +38,7 @@ struct Contract {
   Promise nan_propagates;         // 0*NaN and NaN + x are NaN
   Promise keeps_subnormals;       // neither inputs nor outputs are flushed
   Promise repeatable;             // same call, same process, same bits
+  Promise nan_confined;           // NaN or Inf reaches only results computed from it (Winograd and FFT cannot promise that)
 };
 
 std::string describe(const Arithmetic&);

@@ -152,7 +152,10 @@ Outcome judge_element(const Judge& j, const Element& x, Discrepancy& d) {
       if (due) return Outcome::open;
     }
   }
-  if (std::isnan(x.got)) return wrong_class(j, x, d.nan_unexpected, d);
+  if (std::isnan(x.got)) {
+    ++d.nan_leaked;
+    return wrong_class(j, x, d.nan_unexpected, d);
+  }
   if (std::isinf(x.got)) return wrong_class(j, x, d.inf_mismatch, d);
   return judge_distance(j, x, d);
 }
@@ -209,6 +212,7 @@ void merge(Partial& all, const Partial& p) {
   d.bad += p.d.bad;
   d.over_iid += p.d.over_iid;
   d.nan_unexpected += p.d.nan_unexpected;
+  d.nan_leaked += p.d.nan_leaked;
   d.nan_missing += p.d.nan_missing;
   d.inf_mismatch += p.d.inf_mismatch;
   d.unwritten += p.d.unwritten;

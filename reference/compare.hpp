@@ -27,6 +27,7 @@ struct Discrepancy {
   std::int64_t bad = 0;       // over hard, or wrong class (NaN, Inf)
   std::int64_t over_iid = 0;  // over iid but not over hard
   std::int64_t nan_unexpected = 0, nan_missing = 0, inf_mismatch = 0;
+  std::int64_t nan_leaked = 0;  // of nan_unexpected: where every operand of the element is a finite number
   std::int64_t unwritten = 0;          // still the poison pattern
   std::int64_t subnormal_flushed = 0;  // zero where a subnormal was due
   std::int64_t overflow_open = 0;      // true value or a partial sum may exceed the format: Inf and finite both accepted

@@ -39,6 +39,7 @@ const char* broken_convention(const Problem& p, const Measurement& m, const Find
         if (!promised.alpha_zero_ignores_ab.made && d.bad == d.nan_unexpected) return "reads A or B although alpha is 0";
         break;
       case Convention::nan_propagates:
+        if (promised.nan_confined.made && d.nan_leaked > 0) break;
         if (!promised.nan_propagates.made && d.bad == d.nan_missing + d.inf_mismatch + d.nan_unexpected)
           return "does not carry NaN or infinity through as IEEE 754 arithmetic would";
         break;
@@ -173,7 +174,7 @@ report::Record make_record(Truth& truth, const TargetSpec& spec, const Measureme
   const bool questioned = j.verdict != Verdict::pass || !j.label.empty();
   if (questioned)
     r.contract = {{"beta = 0 ignores C", promise(c.beta_zero_ignores_c)}, {"alpha = 0 ignores A, B", promise(c.alpha_zero_ignores_ab)},
-                {"NaN propagates", promise(c.nan_propagates)}, {"subnormals kept", promise(c.keeps_subnormals)},
+                {"NaN propagates", promise(c.nan_propagates)}, {"NaN stays where it belongs", promise(c.nan_confined)}, {"subnormals kept", promise(c.keeps_subnormals)},
                 {"repeatable", promise(c.repeatable)}};
   r.comparison = comparison(m.first, p, 0);
   if (m.second && questioned) r.second = comparison(*m.second, p, m.second_rows);

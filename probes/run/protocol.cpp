@@ -40,12 +40,14 @@ Promise promise_from_json(const json& j) { return {j.at("made"), j.at("source")}
 
 json to_json(const Contract& c) {
   return {{"beta_zero", to_json(c.beta_zero_ignores_c)}, {"alpha_zero", to_json(c.alpha_zero_ignores_ab)}, {"nan", to_json(c.nan_propagates)},
-          {"subnormals", to_json(c.keeps_subnormals)}, {"repeatable", to_json(c.repeatable)}};
+          {"subnormals", to_json(c.keeps_subnormals)}, {"repeatable", to_json(c.repeatable)},
+          {"confined", to_json(c.nan_confined)}};
 }
 
 Contract contract_from_json(const json& j) {
   return {promise_from_json(j.at("beta_zero")), promise_from_json(j.at("alpha_zero")), promise_from_json(j.at("nan")),
-          promise_from_json(j.at("subnormals")), promise_from_json(j.at("repeatable"))};
+          promise_from_json(j.at("subnormals")), promise_from_json(j.at("repeatable")),
+          promise_from_json(j.at("confined"))};
 }
 
 json to_json(const report::LibraryIdentity& l) {

@@ -101,7 +101,7 @@ inline double tf32_nearest(double x) {
 /// Every convention a BLAS can keep, promised by `source`.
 inline Contract full_contract(const char* source) {
   const Promise yes{true, source};
-  return {yes, yes, yes, yes, yes};
+  return {yes, yes, yes, yes, yes, yes};
 }
 
 }  // namespace assay::gemm

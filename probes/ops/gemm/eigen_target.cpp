@@ -89,6 +89,7 @@ class EigenCall final : public assay::Call {
     out.contract.alpha_zero_ignores_ab = {true, here + "alpha = 0 or k = 0 stores beta*C"};
     out.contract.nan_propagates = {true,
                                    here + "Eigen multiplies every pair, compiled without -ffast-math; IEEE 754-2019, 6.2"};
+    out.contract.nan_confined = {true, here + "each result is the sum of its own products"};
     out.contract.keeps_subnormals = {true,
                                      here + "SSE and AVX follow MXCSR, which is left at its default; Intel SDM vol. 1, 10.2.3"};
     out.contract.repeatable = {true, here + "one thread, and an order of operations set by shape and alignment alone"};
