@@ -56,7 +56,7 @@ int dispatch(int argc, char** argv) {
   run_cmd->add_option("--case", run_args.cases, "exactly this case id (repeatable); without --level nothing else runs");
   run_cmd->add_option("--cases", run_args.case_files, "a case list of yours, added to the run");
   run_cmd->add_option("--tag", run_args.tags, "only cases with a tag that starts so: T01, whisper, llama");
-  run_cmd->add_option("--libraries", run_args.libraries, "auto, or NAME=PATH: probe this library file (openblas, blis, refblas, mkl, cblas)");
+  run_cmd->add_option("--libraries", run_args.libraries, "auto, or NAME=PATH: probe this library file (openblas, blis, refblas, mkl, cblas, onednn)");
   run_cmd->add_option("--out", run_args.out, "run folder (default: assay-runs/TIME)");
   run_cmd->add_flag("--resume", run_args.resume, "continue the run in --out: what is recorded there is not run again");
   run_cmd->add_flag("--strict", run_args.strict, "a suspect result fails the run");

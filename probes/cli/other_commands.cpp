@@ -57,7 +57,7 @@ int list(const ListArguments& args) {
 int env(const std::vector<std::string>& libraries, bool json) {
   report::Environment e = conditions();
   e.command = "assay env";
-  std::vector<FoundLibrary> found = find_cblas(libraries);
+  std::vector<FoundLibrary> found = find_libraries(libraries);
   for (const FoundLibrary& f : found) {
     const LibraryFile file = read_library(f.path);
     report::LibraryIdentity id;

@@ -35,22 +35,6 @@ bool same_file(const char* a, const char* b) {
   return ::stat(a, &x) == 0 && ::stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-void* open_exactly(const std::string& path) {
-  // Lazy binding would put a missing symbol off to the first call, where it ends the process.
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* why = ::dlerror();
-    throw LibraryError(fmt::format("cannot load {}: {}; install what it needs, or name another file", path,
-                                   why == nullptr ? "no reason given" : why));
-  }
-  link_map* map = nullptr;
-  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || !same_file(map->l_name, path.c_str()))
-    throw LibraryError(
-        fmt::format("asked for {} but the loader answered with {}, which was already mapped; probe it in a process of its own",
-                    path, map == nullptr ? "another file" : map->l_name));
-  return handle;
-}
-
 /// Integers of the interface by a call that both widths survive. In n's register: low half 2, whole -4294967294. 32-bit
 /// integers (LP64) read 2 and return x0*y0 + x1*y1; 64-bit ones (ILP64) read a negative length and return 0. The psABI leaves
 /// the upper half of a register undefined for a 32-bit argument, so no callee may look at it.
@@ -89,6 +73,22 @@ void gemm(void* function, bool wide, const std::string& path, int order, int ta,
 }
 
 }  // namespace
+
+void* open_exactly(const std::string& path) {
+  // Lazy binding would put a missing symbol off to the first call, where it ends the process.
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* why = ::dlerror();
+    throw LibraryError(fmt::format("cannot load {}: {}; install what it needs, or name another file", path,
+                                   why == nullptr ? "no reason given" : why));
+  }
+  link_map* map = nullptr;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || !same_file(map->l_name, path.c_str()))
+    throw LibraryError(
+        fmt::format("asked for {} but the loader answered with {}, which was already mapped; probe it in a process of its own",
+                    path, map == nullptr ? "another file" : map->l_name));
+  return handle;
+}
 
 const Cblas* opened_cblas(const std::string& path) {
   const std::lock_guard lock(registry().mutex);

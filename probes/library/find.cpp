@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where BLAS libraries are: the system's directories, or what --libraries names.
+// Where libraries are: the system's directories, or what --libraries names.
 #include <fmt/format.h>
 #include <glob.h>
 
@@ -17,7 +17,7 @@ namespace assay {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> known_families = {"openblas", "blis", "mkl", "refblas", "cblas"};
+constexpr std::array<std::string_view, 6> known_families = {"openblas", "blis", "mkl", "refblas", "cblas", "onednn"};
 
 // The files that hold kernels, most likely one first. Debian and Ubuntu keep one folder per implementation and let the
 // alternatives system choose; libblas.so.3 in an OpenBLAS or BLIS folder is the same code under the system's name, so it is not
@@ -42,6 +42,12 @@ constexpr const char* system_files[] = {
     "/usr/lib64/libblas*.so*",
     "/usr/local/lib/libcblas.so*",
     "/usr/local/lib/libblas.so*",
+    "/usr/lib/x86_64-linux-gnu/libdnnl.so.[0-9]*",
+    "/usr/lib64/libdnnl.so.[0-9]*",
+    "/usr/lib/libdnnl.so.[0-9]*",
+    "/usr/local/lib/libdnnl.so.[0-9]*",
+    "/usr/local/lib64/libdnnl.so.[0-9]*",
+    "/opt/intel/oneapi/dnnl/latest/lib/libdnnl.so.[0-9]*",
 };
 
 std::vector<std::string> expand(const char* pattern) {
@@ -52,7 +58,10 @@ std::vector<std::string> expand(const char* pattern) {
   return out;
 }
 
-/// Adds every BLAS of the system's directories; what is not one is passed over in silence, for nobody asked for it.
+/// Target name of the file; throws LibraryError when it is neither a CBLAS nor a oneDNN.
+std::string family_of(const LibraryFile& file) { return is_onednn(file) ? "onednn" : cblas_naming(file).family; }
+
+/// Adds every library of the system's directories; what is not one is passed over in silence, for nobody asked for it.
 void add_system(std::vector<FoundLibrary>& out) {
   std::set<std::string> seen;
   for (const char* pattern : system_files)
@@ -61,7 +70,7 @@ void add_system(std::vector<FoundLibrary>& out) {
       const std::string path = std::filesystem::canonical(link, failed).string();
       if (failed || !seen.insert(path).second) continue;
       try {
-        out.push_back({cblas_naming(read_library_without_digest(path)).family, path, "system directory"});
+        out.push_back({family_of(read_library_without_digest(path)), path, "system directory"});
       } catch (const LibraryError&) {
       }
     }
@@ -69,9 +78,11 @@ void add_system(std::vector<FoundLibrary>& out) {
 
 FoundLibrary named(std::string_view name, const std::string& path) {
   const LibraryFile file = read_library_without_digest(path);
-  const std::string family = cblas_naming(file).family;
+  if (name == "onednn" && !is_onednn(file))
+    throw LibraryError(fmt::format("--libraries onednn={}: that file exports no dnnl_version, so it is no oneDNN; name its libdnnl.so", path));
+  const std::string family = family_of(file);
   // A plain CBLAS says nothing that would tell it from the reference one; "cblas" takes any.
-  const bool fits = name.empty() || name == family || name == "cblas" || (name == "refblas" && family == "cblas");
+  const bool fits = name.empty() || name == family || (name == "cblas" && family != "onednn") || (name == "refblas" && family == "cblas");
   if (!fits)
     throw LibraryError(fmt::format("--libraries {}={}: that file is {}, by what it exports; say {}={}", name, path,
                                    family == "cblas" ? "a CBLAS of unknown make" : family, family, path));
@@ -80,7 +91,7 @@ FoundLibrary named(std::string_view name, const std::string& path) {
 
 FoundLibrary from_choice(const std::string& value) {
   constexpr std::string_view forms =
-      "auto, NAME=PATH with NAME one of openblas, blis, mkl, refblas, cblas, or the path of a library file";
+      "auto, NAME=PATH with NAME one of openblas, blis, mkl, refblas, cblas, onednn, or the path of a library file";
   const auto refuse = [&](std::string_view why) -> FoundLibrary {
     throw LibraryError(fmt::format("--libraries {}: {}; expected {}", value, why, forms));
   };
@@ -109,6 +120,12 @@ FoundLibrary from_choice(const std::string& value) {
 }  // namespace
 
 std::vector<FoundLibrary> find_cblas(const std::vector<std::string>& choice) {
+  std::vector<FoundLibrary> out = find_libraries(choice);
+  std::erase_if(out, [](const FoundLibrary& found) { return found.family == "onednn"; });
+  return out;
+}
+
+std::vector<FoundLibrary> find_libraries(const std::vector<std::string>& choice) {
   std::vector<FoundLibrary> all;
   if (choice.empty()) add_system(all);
   for (const std::string& value : choice) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Core types that OpenBLAS can be told to use, and whether this CPU and operating system can run them: asked first, because a
+// Levels that OpenBLAS and oneDNN can be told to use, and whether this CPU and operating system can run them: asked first, because a
 // forced level that the CPU lacks ends in an illegal instruction, and some are silently replaced.
 #include <cpuid.h>
 
@@ -15,7 +15,7 @@ namespace {
 struct Cpu {
   unsigned basic_c = 0;             // leaf 1, ECX
   unsigned b7 = 0, c7 = 0, d7 = 0;  // leaf 7 subleaf 0
-  unsigned a71 = 0;                 // leaf 7 subleaf 1, EAX
+  unsigned a71 = 0, d71 = 0;        // leaf 7 subleaf 1, EAX and EDX
   unsigned extended_c = 0;          // leaf 0x80000001, ECX
   std::uint64_t xcr0 = 0;
 
@@ -24,7 +24,7 @@ struct Cpu {
     if (__get_cpuid(1, &a, &b, &c, &d)) basic_c = c;
     if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
       b7 = b, c7 = c, d7 = d;
-      if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) a71 = a;
+      if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) a71 = a, d71 = d;
     }
     if (__get_cpuid(0x80000001u, &a, &b, &c, &d)) extended_c = c;
     if ((basic_c & bit_OSXSAVE) != 0) {
@@ -51,6 +51,9 @@ struct Cpu {
     return avx2() && all(b7, bit_AVX512F | bit_AVX512DQ | bit_AVX512CD | bit_AVX512BW | bit_AVX512VL) && all(xcr0, 0b11100110);
   }
   bool avx512_bf16() const { return avx512() && all(c7, bit_AVX512VNNI) && all(a71, 1u << 5); }
+  bool avx2_ne_convert() const { return avx2() && all(a71, 1u << 4) && all(d71, 1u << 4 | 1u << 5); }  // AVX-VNNI, VNNI-INT8
+  bool avx512_fp16() const { return avx512_bf16() && all(d7, 1u << 23); }
+  bool amx_fp16() const { return amx_bf16() && all(a71, 1u << 21); }
   bool amx_bf16() const {  // AMX-BF16, AVX512-FP16, AMX-TILE, AMX-INT8; tile configuration and tile data in XCR0
     return avx512_bf16() && all(d7, 1u << 22 | 1u << 23 | 1u << 24 | 1u << 25) && all(xcr0, 0b11u << 17);
   }
@@ -79,6 +82,22 @@ std::vector<CoreLevel> openblas_levels() {
       {"SkylakeX", cpu.avx512()},
       {"Cooperlake", cpu.avx512_bf16()},
       {"SapphireRapids", cpu.amx_bf16()},
+  };
+}
+
+/// Names and what each needs: oneDNN developer guide, "CPU dispatcher control".
+std::vector<CoreLevel> onednn_levels() {
+  const Cpu cpu;
+  return {
+      {"SSE41", cpu.sse41()},
+      {"AVX", cpu.avx()},
+      {"AVX2", cpu.avx2()},
+      {"AVX2_VNNI_2", cpu.avx2_ne_convert()},
+      {"AVX512_CORE", cpu.avx512()},
+      {"AVX512_CORE_BF16", cpu.avx512_bf16()},
+      {"AVX512_CORE_FP16", cpu.avx512_fp16()},
+      {"AVX512_CORE_AMX", cpu.amx_bf16()},
+      {"AVX512_CORE_AMX_FP16", cpu.amx_fp16()},
   };
 }
 

@@ -39,13 +39,18 @@ struct CblasNaming {
 /// Throws LibraryError when the file exports no cblas_sgemm under any known prefix and suffix (says what it does export).
 CblasNaming cblas_naming(const LibraryFile&);
 
-/// One BLAS found on this machine, most likely one first; each real file once.
+/// Whether the file is a oneDNN, by what it exports.
+bool is_onednn(const LibraryFile&);
+
+/// One library found on this machine, most likely one first; each real file once.
 struct FoundLibrary {
-  std::string family;                 // target name: openblas, blis, refblas, mkl
+  std::string family;                 // target name: openblas, blis, refblas, mkl, onednn
   std::string path;
   std::string how;                    // "system directory", "--libraries", "wheel of /usr/bin/python3"
 };
 /// `choice`: the values of --libraries: "auto", "NAME=PATH". Empty means auto. Throws LibraryError.
+std::vector<FoundLibrary> find_libraries(const std::vector<std::string>& choice);
+/// Those of them that are a CBLAS.
 std::vector<FoundLibrary> find_cblas(const std::vector<std::string>& choice);
 
 /// Instruction-set levels of a family that can be forced, best last, with what the CPU must have.
@@ -54,6 +59,8 @@ struct CoreLevel {
   bool cpu_has_it = false;            // by cpuid
 };
 std::vector<CoreLevel> openblas_levels();
+/// The same for oneDNN: the values of ONEDNN_MAX_CPU_ISA that change floating-point kernels (VNNI levels only add int8).
+std::vector<CoreLevel> onednn_levels();
 
 /// Every mapped file-backed shared object of this process with its identity (cached by path and inode).
 std::vector<report::LibraryIdentity> mapped_libraries();

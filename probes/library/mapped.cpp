@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "probes/library/library.hpp"
+#include "probes/library/onednn.hpp"
 #include "probes/library/opened.hpp"
 
 namespace assay {
@@ -62,6 +63,10 @@ std::vector<report::LibraryIdentity> mapped_libraries() {
     if (const Cblas* blas = opened_cblas(m.path); blas != nullptr) {
       id.version = blas->version();
       id.core = blas->core();
+    }
+    if (const onednn::Library* dnn = onednn::opened(m.path); dnn != nullptr) {
+      id.version = dnn->version_text();
+      id.core = dnn->isa();
     }
     out.push_back(std::move(id));
   }

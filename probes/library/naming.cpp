@@ -67,6 +67,11 @@ std::string nearest_exports(const LibraryFile& file) {
 
 }  // namespace
 
+// Both are in every release since 1.0 of the name DNNL; dnnl_sgemm alone would also fit a wrapper around it.
+bool is_onednn(const LibraryFile& file) {
+  return exports(file, "dnnl_version") && exports(file, "dnnl_primitive_execute");
+}
+
 CblasNaming cblas_naming(const LibraryFile& file) {
   for (const std::string_view prefix : prefixes)
     for (const std::string_view suffix : suffixes) {

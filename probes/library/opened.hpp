@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The BLAS libraries that this process has opened, so that the list of mapped files can say what they report of themselves.
+// What the files that open a library share: opening exactly the named file, and which CBLAS files are open already.
 #pragma once
 
 #include <string>
@@ -8,7 +8,11 @@
 
 namespace assay {
 
-/// The library opened from this real path, or nullptr.
+/// Maps this file, with what it needs, and gives its dlopen handle. Throws LibraryError: it cannot be loaded, or the loader
+/// answers with another file.
+void* open_exactly(const std::string& path);
+
+/// The CBLAS opened from this real path, or nullptr.
 const Cblas* opened_cblas(const std::string& path);
 
 }  // namespace assay

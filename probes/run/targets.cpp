@@ -32,6 +32,14 @@ std::vector<Candidate> of_library(const FoundLibrary& found, bool whole) {
     }
     variant("threads=1", {{"OPENBLAS_NUM_THREADS", "1"}}, "T16");
   }
+  if (found.family == "onednn") {
+    for (const CoreLevel& level : onednn_levels()) {
+      Candidate& c = variant("isa=" + level.name, {{"ONEDNN_MAX_CPU_ISA", level.name}, {"DNNL_MAX_CPU_ISA", level.name}}, "T32");
+      if (!level.cpu_has_it) c.unavailable = fmt::format("this CPU has not the instructions of {}", level.name);
+    }
+    variant("layout=packed", {}, "T32");
+    variant("threads=1", {{"OMP_NUM_THREADS", "1"}}, "T16");
+  }
   if (found.family == "blis") variant("threads=1", {{"BLIS_NUM_THREADS", "1"}}, "T16");
   return out;
 }
@@ -60,7 +68,7 @@ std::string no_match(const std::string& pattern, const std::vector<Candidate>& k
 std::vector<Candidate> choose_targets(const TargetChoice& choice) {
   std::vector<Candidate> known;
   known.push_back({.spec = {.target = "eigen", .variant = {}, .library = {}, .environment = {}}, .only_tag = {}, .unavailable = {}, .largest_flops = 0});
-  for (const FoundLibrary& found : find_cblas(choice.libraries))
+  for (const FoundLibrary& found : find_libraries(choice.libraries))
     for (Candidate& c : of_library(found, choice.whole)) known.push_back(std::move(c));
   if (choice.patterns.empty()) return known;
   for (TargetSpec& s : built_in()) known.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = {}, .largest_flops = 0});

@@ -128,20 +128,21 @@ inline std::vector<std::string> exact_layouts(const std::string& formats) {
   return ids;
 }
 
-/// The target gives exactly the true product in every layout, and touches nothing else.
-inline void require_exact_layouts(const Target& target, const std::string& variant, const std::string& formats) {
-  for (const std::string& id : exact_layouts(formats)) {
-    CAPTURE(id);
-    CAPTURE(variant);
-    Trial t(target, id, variant);
-    for (const std::uint64_t seed : {1, 2}) {
-      std::vector<std::uint64_t> got = t.run(seed);
-      for (std::uint64_t& bits : got)
-        if (bits << (65 - format(t.problem.operands[2].dtype).bits) == 0) bits = 0;  // -0 equals +0
-      REQUIRE(got == rounded_truth(t.problem, seed));
-      REQUIRE(disturbed_bytes(t, seed) == 0);
-    }
+/// The target gives exactly the true product, and touches nothing else.
+inline void require_exact(const Target& target, const std::string& variant, const std::string& id) {
+  CAPTURE(id);
+  CAPTURE(variant);
+  Trial t(target, id, variant);
+  for (const std::uint64_t seed : {1, 2}) {
+    std::vector<std::uint64_t> got = t.run(seed);
+    for (std::uint64_t& bits : got)
+      if (bits << (65 - format(t.problem.operands[2].dtype).bits) == 0) bits = 0;  // -0 equals +0
+    REQUIRE(got == rounded_truth(t.problem, seed));
+    REQUIRE(disturbed_bytes(t, seed) == 0);
   }
+}
+inline void require_exact_layouts(const Target& target, const std::string& variant, const std::string& formats) {
+  for (const std::string& id : exact_layouts(formats)) require_exact(target, variant, id);
 }
 
 }  // namespace assay::trial

@@ -185,7 +185,8 @@ std::vector<Target> cpu_targets() {
           cblas_target("blis", "BLIS through CBLAS, opened by path; variant threads=N"),
           cblas_target("mkl", "Intel MKL through CBLAS, opened by path; variant threads=N"),
           cblas_target("refblas", "the reference BLAS through CBLAS, opened by path"),
-          cblas_target("cblas", "any other library with a CBLAS interface, opened by path")};
+          cblas_target("cblas", "any other library with a CBLAS interface, opened by path"),
+          onednn_target()};
 }
 
 }  // namespace assay::gemm

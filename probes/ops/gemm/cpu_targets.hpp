@@ -9,6 +9,8 @@ namespace assay::gemm {
 Target eigen_target();
 /// A CBLAS opened by path under the name of its family.
 Target cblas_target(std::string name, std::string summary);
+/// oneDNN's matmul, opened by path.
+Target onednn_target();
 
 /// A host image as elements: where element 0 of the operand lies.
 template <class T>

@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Fetches published builds of libraries that the distribution has not, for tests and runs, into the cache folder
+# ${XDG_CACHE_HOME:-~/.cache}/assay/wheels. Pinned versions and digests; what is there already is left alone.
+#   tools/fetch_wheels.sh            the small ones (40 MB)
+#   tools/fetch_wheels.sh --large    also those inside big wheels (another 195 MB)
+#   tools/fetch_wheels.sh --list     the library files that are in the cache now
+# Exit code: 0 everything asked for is there, 1 something could not be fetched.
+set -u
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/assay/wheels
+say() { printf 'fetch_wheels: %s\n' "$*" >&2; }
+
+# package version sha256 member-folder-in-the-wheel what-it-is
+small='
+onednn-cpu-gomp 2023.2.0 2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb onednn_cpu_gomp-2023.2.0.data/data/lib oneDNN-3.2.0
+onednn-devel-cpu-gomp 2023.2.0 9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284 onednn_devel_cpu_gomp-2023.2.0.data/data/include headers-of-oneDNN-3.2
+onednn-devel-cpu-gomp 2022.0.2 7aec2fa423bfbcd10e6e5e46ec93df4aa546c6a2302386071aa6f1cc39c9151d onednn_devel_cpu_gomp-2022.0.2.data/data/include headers-of-oneDNN-2.5
+'
+large='
+paddlepaddle 3.3.1 bb22396233d807f6957d9c4a6a1edc76693fb589c4ee3d17caf7e39113ca4047 paddle/libs/libdnnl.so.3 oneDNN-3.6.2
+'
+
+if [ "${1:-}" = --list ]; then
+  for file in "$cache"/*/lib/libdnnl.so.[0-9]; do ! [ -e "$file" ] || echo "$file"; done
+  exit 0
+fi
+wanted=$small
+if [ "${1:-}" = --large ]; then wanted=$small$large; fi
+
+# fetch PACKAGE VERSION SHA256 MEMBER: the member's files end up in $cache/PACKAGE-VERSION/{lib,include}.
+fetch() {
+  target=$cache/$1-$2
+  [ -e "$target/.complete" ] && return 0
+  if ! python3 -m pip --version >/dev/null 2>&1; then
+    say "python3 with pip is needed"
+    return 1
+  fi
+  work=$(mktemp -d) || return 1
+  say "fetching $1 $2 ($5)"
+  if python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: --python-version 311 --platform manylinux1_x86_64 --platform manylinux_2_28_x86_64 \
+    -d "$work" "$1==$2" >&2 && python3 - "$work" "$3" "$4" "$target" <<'PY'
+import hashlib, pathlib, shutil, sys, zipfile
+work, digest, member, target = sys.argv[1:]
+(wheel,) = pathlib.Path(work).glob("*.whl")
+got = hashlib.sha256(wheel.read_bytes()).hexdigest()
+if got != digest:
+    sys.exit(f"fetch_wheels: {wheel.name} has SHA-256 {got}, expected {digest}: not used")
+target = pathlib.Path(target)
+shutil.rmtree(target, ignore_errors=True)
+with zipfile.ZipFile(wheel) as z:
+    for name in z.namelist():
+        if name.endswith("/") or not (name == member or name.startswith(member + "/")):
+            continue
+        inner = pathlib.PurePosixPath(name)
+        kind = "include" if "include" in inner.parts else "lib"
+        rest = inner.relative_to(member) if name != member else pathlib.PurePosixPath(inner.name)
+        # Wheels hold no links: libdnnl.so, .so.3 and .so.3.2 are three copies of one file.
+        if kind == "lib" and not rest.name.endswith((".so.2", ".so.3")):
+            continue
+        to = target / kind / rest
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(z.read(name))
+(target / ".complete").touch()
+PY
+  then status=0; else status=1; fi
+  rm -rf "$work"
+  return $status
+}
+
+failed=0
+while read -r package version digest member what; do
+  [ -n "$package" ] || continue
+  fetch "$package" "$version" "$digest" "$member" "$what" || { say "could not fetch $package $version"; failed=1; }
+done <<EOF
+$wanted
+EOF
+exit $failed
