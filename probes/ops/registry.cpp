@@ -6,6 +6,7 @@
 
 #include "probes/ops/gemm/gemm.hpp"
 #include "probes/ops/op.hpp"
+#include "probes/ops/softmax/softmax.hpp"
 
 namespace assay {
 
@@ -14,6 +15,7 @@ namespace {
 std::vector<Op> make_all() {
   std::vector<Op> ops;
   ops.push_back(gemm::make());
+  ops.push_back(softmax::make());
   for (Op& op : ops) {
     const std::vector<Parameter> own = op.grammar;
     for (const Parameter& common : common_parameters())
