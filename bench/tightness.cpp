@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   };
   std::vector<Job> jobs;
   for (const models::Model& model : models::all_models())
-    for (const Family family : all_families())
+    for (const Family family : product_families())
       for (const auto& [in, out] : tightness::formats_of(model))
         for (const std::int64_t k : {0, 1, 2, 3, 7, 64, 1000, 4096})
           if (k <= largest_k && (k > 0 || family == Family::normal)) jobs.push_back({&model, family, in, out, k, {}});

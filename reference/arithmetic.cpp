@@ -6,6 +6,11 @@ namespace assay {
 
 std::string describe(const Arithmetic& a) {
   const auto text = [](DType t) { return std::string(name(t)); };
+  const auto number = [](double x) {
+    std::string s = std::to_string(x);
+    s.erase(s.find_last_not_of('0') + 1);
+    return s.back() == '.' ? s.substr(0, s.size() - 1) : s;
+  };
   std::string s = text(a.operand) + " operands, ";
   if (a.accumulation == Accumulation::nearest)
     s += text(a.accumulator) + " sums to nearest";
@@ -13,6 +18,8 @@ std::string describe(const Arithmetic& a) {
     s += "blocks of " + std::to_string(a.block) + " products truncated to " + std::to_string(a.fraction_bits) + " bits, " +
          text(a.accumulator) + " accumulator";
   if (a.splits > 1) s += ", " + std::to_string(a.splits) + " split-K partials in " + text(a.split_format);
+  if (a.function_ulps != 2 || a.function_ulps_per_x != 0)
+    s += ", functions within " + number(a.function_ulps) + " + " + number(a.function_ulps_per_x) + "|x| ulp";
   return s + ", " + text(a.output) + " output";
 }
 

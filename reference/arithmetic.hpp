@@ -23,6 +23,10 @@ struct Arithmetic {
   int splits = 1;         // split-K slices; their partial sums are stored in split_format
   DType split_format = DType::f32;
   DType output = DType::f32;
+  // Elementary functions (exp, log, erf, tanh): largest documented error in units in the last place, at argument 0 and per unit
+  // of |argument|. 2 and 0 is what maths libraries document; a fast exp that multiplies by log2(e) first errs more the larger
+  // |x| is.
+  double function_ulps = 2, function_ulps_per_x = 0;
   bool operator==(const Arithmetic&) const = default;
 };
 
@@ -38,7 +42,9 @@ struct Contract {
   Promise nan_propagates;         // 0*NaN and NaN + x are NaN
   Promise keeps_subnormals;       // neither inputs nor outputs are flushed
   Promise repeatable;             // same call, same process, same bits
-  Promise nan_confined;           // NaN or Inf reaches only results computed from it (Winograd and FFT cannot promise that)
+  Promise nan_confined{};           // NaN or Inf reaches only results computed from it (Winograd and FFT cannot promise that)
+  Promise masked_row_is_nan{};      // a row of nothing but -Inf gives NaN, as IEEE 754 arithmetic would ...
+  Promise masked_row_is_zero{};     // ... or probabilities of zero; at most one of the two is promised
 };
 
 std::string describe(const Arithmetic&);

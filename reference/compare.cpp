@@ -84,6 +84,13 @@ Outcome wrong_class(const Judge& j, const Element& x, std::int64_t& counter, Dis
 
 /// Inputs held NaN or Inf: IEEE fixes the class in any order, a NaN's payload is free.
 Outcome judge_special(const Judge& j, const Element& x, Discrepancy& d) {
+  if (!j.expected.other.empty() && !std::isnan(j.expected.other[x.e])) {
+    ++d.two_values;
+    if (x.got == j.expected.other[x.e]) {
+      ++d.took_other;
+      return Outcome::open;
+    }
+  }
   if (std::isnan(x.value)) return std::isnan(x.got) ? Outcome::open : wrong_class(j, x, d.nan_missing, d);
   if (std::isnan(x.got)) return wrong_class(j, x, d.nan_unexpected, d);
   return x.got == x.value ? Outcome::open : wrong_class(j, x, d.inf_mismatch, d);
@@ -165,7 +172,8 @@ void add_statistics(const Judge& j, const Element& x, Partial& p) {
   const double error = (x.got - x.value) - x.value_lo;
   ++p.finite;
   p.value2 += x.value * x.value;
-  p.blind += x.gate > 0 && x.gate >= std::fabs(x.value);
+  // Where the truth itself rounds to zero, a zero is right.
+  p.blind += x.gate > 0 && x.gate >= std::fabs(x.value) && decode(j.output.dtype, expected_bits(j, x)) != 0;
   if (j.bound.statistic.empty() || !(j.bound.statistic[x.e] > 0)) return;
   const double statistic = j.bound.statistic[x.e], z = error / statistic;
   ++p.with_statistic;
@@ -218,6 +226,8 @@ void merge(Partial& all, const Partial& p) {
   d.unwritten += p.d.unwritten;
   d.subnormal_flushed += p.d.subnormal_flushed;
   d.overflow_open += p.d.overflow_open;
+  d.two_values += p.d.two_values;
+  d.took_other += p.d.took_other;
   d.differing_bits += p.d.differing_bits;
   if (d.first_bad < 0) d.first_bad = p.d.first_bad;
   if (p.d.worst.index >= 0 && (d.worst.index < 0 || p.d.worst.error_over_bound > d.worst.error_over_bound)) d.worst = p.d.worst;
@@ -258,7 +268,7 @@ Judge make_judge(const Operand& output, std::span<const std::byte> storage, cons
   const std::size_t count = e.value.size();
   const auto fits = [count](std::size_t n) { return n == 0 || n == count; };
   if (count != rows * row_length || e.sum_abs.size() != count || bound.hard.size() != count || !fits(e.value_lo.size()) ||
-      !fits(e.addend.size()) || !fits(bound.iid.size()) || !fits(bound.statistic.size()))
+      !fits(e.addend.size()) || !fits(e.other.size()) || !fits(bound.iid.size()) || !fits(bound.statistic.size()))
     throw std::invalid_argument("compare: output " + output.role + " has " + std::to_string(rows * row_length) +
                                 " elements to compare, expectation and bound describe " + std::to_string(count) + " and " +
                                 std::to_string(bound.hard.size()));

@@ -31,6 +31,8 @@ struct Discrepancy {
   std::int64_t unwritten = 0;          // still the poison pattern
   std::int64_t subnormal_flushed = 0;  // zero where a subnormal was due
   std::int64_t overflow_open = 0;      // true value or a partial sum may exceed the format: Inf and finite both accepted
+  std::int64_t two_values = 0;         // elements where conventions differ (Expected::other)
+  std::int64_t took_other = 0;         // and how many of them have the second value: accepted here, the contract decides
   std::int64_t first_bad = -1;         // logical index
   WorstElement worst;                  // largest error over the bound that gates
   double max_over_hard = 0, max_over_iid = 0;
@@ -40,7 +42,7 @@ struct Discrepancy {
   bool rms_exceeded = false;
   std::int64_t differing_bits = 0;        // exact compare: elements whose bits differ (-0 equals +0 here)
   double median_bound_over_rms = 0;       // power: smallest visible single-element error, in units of RMS(value)
-  double blind_fraction = 0;              // share of elements whose bound is at least |value|: a zero would pass there
+  double blind_fraction = 0;              // share of elements that do not round to zero and whose bound is at least |value|: a zero would pass
   std::vector<std::int64_t> bad_indices;  // up to 64, for the picture and the report
 };
 

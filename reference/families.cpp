@@ -32,7 +32,7 @@ Value signed_value(std::int64_t v, int exponent = 0) {
 }
 
 std::uint64_t encoded(const Recipe& r, const Value& v) {
-  return encode_integer(*r.format, v.negative, v.significand, v.exponent);
+  return encode_integer(*r.format, v.negative, v.significand, v.exponent + r.rule.exponent);
 }
 
 PhiloxCounter words(const Recipe& r, std::uint64_t index, Draw draw = element) {
@@ -52,10 +52,14 @@ std::uint64_t below(std::uint32_t high, std::uint32_t low, std::uint64_t n) {
 /// Sum of eight 16-bit uniforms minus its mean, over its deviation sqrt(8 (2^32 - 1)/12) = 53509.9: mean 0, variance 1,
 /// bounded at 4.9. The reciprocal has 30 bits, so that significands are full and rounding to 24 bits or fewer meets no
 /// run of ties. fp64 adds 32 random bits below the sum and, to stay within 63 bits, has a reciprocal of 13.
-Value normal(const Recipe& r, std::uint64_t index) {
-  const PhiloxCounter w = words(r, index);
+std::int64_t normal_sum(const PhiloxCounter& w) {
   std::int64_t sum = -262140;  // 8 * 65535 / 2
   for (const std::uint32_t word : w) sum += (word >> 16) + (word & 0xFFFFu);
+  return sum;
+}
+
+Value normal(const Recipe& r, std::uint64_t index) {
+  const std::int64_t sum = normal_sum(words(r, index));
   if (r.format->dtype != DType::f64) return signed_value(657529896 * sum, -45);
   const std::int64_t fraction = std::int64_t{words(r, index, element_more)[1]} - (std::int64_t{1} << 31);
   return signed_value(5017 * (sum * (std::int64_t{1} << 32) + fraction), -60);
@@ -107,8 +111,8 @@ std::uint64_t sign_bits(const Recipe& r, const Position& p) {
 /// 24 random bits (fp64: 53), cut to the format toward zero: rounding to nearest could reach 1.
 std::uint64_t uniform_bits(const Recipe& r, const Position& p) {
   const PhiloxCounter w = words(r, p.index);
-  if (r.format->dtype == DType::f64) return encode_integer(*r.format, false, (std::uint64_t{w[0]} << 32 | w[1]) >> 11, -53);
-  return encode_integer(*r.format, false, w[0] >> 8, -24, false, Rounding::toward_zero);
+  if (r.format->dtype == DType::f64) return encode_integer(*r.format, false, (std::uint64_t{w[0]} << 32 | w[1]) >> 11, -53 + r.rule.exponent);
+  return encode_integer(*r.format, false, w[0] >> 8, -24 + r.rule.exponent, false, Rounding::toward_zero);
 }
 
 /// P(g) = 2^-(g+1). The cap keeps products of two fp16 operands, and their sums, inside fp16.
@@ -149,7 +153,7 @@ std::uint64_t cancel_bits(const Recipe& r, const Position& p) {
 /// num/den (num < 16) rounded once: 60 fraction bits, and whether anything is left.
 std::uint64_t fraction_bits(const Recipe& r, bool negative, std::uint64_t num, std::uint64_t den) {
   const std::uint64_t q = (num << 60) / den;
-  return encode_integer(*r.format, negative, q, -60, (num << 60) % den != 0);
+  return encode_integer(*r.format, negative, q, -60 + r.rule.exponent, (num << 60) % den != 0);
 }
 
 /// Two values with endless binary expansions and one sign per line: sums of equal products round the same way again and
@@ -218,6 +222,68 @@ std::uint64_t subnormal_bits(const Recipe& r, const Position& p) {
   return encoded(r, v);
 }
 
+// Rows of logits. Integers times 2^-45 like the normal family's, so an offset up to 2^14 is added exactly.
+constexpr std::int64_t logit_one = std::int64_t{1} << 45;
+std::int64_t logit_normal(const PhiloxCounter& w) {
+  return 657529896 * normal_sum(w);
+}
+
+/// Halves: at most 120 of them either way, 7 bits, so exact in every format.
+std::uint64_t dyadic_bits(const Recipe& r, const Position& p) {
+  return encoded(r, signed_value(normal_sum(words(r, p.index)) * 30 >> 16, -1));
+}
+
+/// The others stay within 4.9 of zero, so the gap is at least 123 (exp(-123) is zero in fp32), 1019 (in fp64), or 11.
+std::uint64_t one_hot_bits(const Recipe& r, const Position& p) {
+  const PhiloxCounter w = words(r, p.line, per_line);
+  if (p.inner != below(w[0], r.length)) return normal_bits(r, p);
+  const std::uint64_t far = r.format->dtype == DType::f64 ? 1024 : 128;
+  return encoded(r, {false, (w[1] & 1) != 0 ? far : 16, 0});
+}
+
+std::uint64_t constant_bits(const Recipe& r, const Position& p) {
+  return encoded(r, signed_value(logit_normal(words(r, p.line, per_line)), -45));
+}
+
+std::uint64_t masked_bits(const Recipe& r, const Position& p) {
+  const PhiloxCounter w = words(r, p.line, per_line);
+  const bool leading = (w[0] & 1) != 0;
+  const std::uint64_t kept = below(w[1], r.length), eighths = 1 + below(w[2], 7);
+  const bool hidden = leading ? p.inner < kept : p.inner != kept && words(r, p.index, element_more)[0] >> 29 < eighths;
+  return hidden ? infinity_bits(*r.format) | sign_bit(*r.format) : normal_bits(r, p);
+}
+
+struct AllMasked {
+  explicit AllMasked(const Recipe& r) {
+    const PhiloxCounter w = words(r, 0, per_tensor);
+    line = below(w[0], w[1], r.count / r.length);
+  }
+  std::uint64_t operator()(const Recipe& r, const Position& p) const {
+    return p.line == line ? infinity_bits(*r.format) | sign_bit(*r.format) : masked_bits(r, p);
+  }
+  std::uint64_t line = 0;
+};
+
+std::uint64_t extreme_bits(const Recipe& r, const Position& p) {
+  const std::uint32_t kind = words(r, p.line, per_line)[0] & 3;
+  const bool positive = kind == 2 || (kind == 3 && (words(r, p.index, element_more)[0] & 1) != 0);
+  return encoded(r, signed_value((positive ? 10000 : -10000) * logit_one + 8 * logit_normal(words(r, p.index)), -45));
+}
+
+/// 2^6 to 2^13 of either sign; 16-bit formats 2^4 to 2^8, so that something is left of the normal part.
+std::uint64_t shifted_bits(const Recipe& r, const Position& p) {
+  const PhiloxCounter w = words(r, p.line, per_line);
+  const bool narrow = r.format->bits == 16;
+  const std::int64_t shift = logit_one << (narrow ? 4 + below(w[0], 5) : 6 + below(w[0], 8));
+  return encoded(r, signed_value(((w[1] & 1) != 0 ? shift : -shift) + logit_normal(words(r, p.index)), -45));
+}
+
+/// An operand without a contracted axis has no rows of logits: it follows the normal family.
+template <class Function>
+auto rows_only(const Function& f) {
+  return [f](const Recipe& r, const Position& p) { return r.addend ? normal_bits(r, p) : f(r, p); };
+}
+
 template <class Function>
 void each(const Recipe& r, Position p, const Position& step, std::int64_t count, std::uint64_t* bits, const Function& f) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -267,6 +333,20 @@ void draw(const Recipe& r, Position first, const Position& step, std::int64_t co
       return with(InfOne(r));
     case Family::subnormal:
       return with(subnormal_bits);
+    case Family::dyadic:
+      return with(rows_only(dyadic_bits));
+    case Family::one_hot:
+      return with(rows_only(one_hot_bits));
+    case Family::constant:
+      return with(rows_only(constant_bits));
+    case Family::masked:
+      return with(rows_only(masked_bits));
+    case Family::all_masked:
+      return with(rows_only(AllMasked(r)));
+    case Family::extreme:
+      return with(rows_only(extreme_bits));
+    case Family::shifted:
+      return with(rows_only(shifted_bits));
   }
 }
 

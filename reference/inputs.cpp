@@ -42,7 +42,18 @@ constexpr FamilyRow rows[] = {
     {Family::nan_one, "nan_one", false, false},
     {Family::inf_one, "inf_one", false, false},
     {Family::subnormal, "subnormal", false, false},
+    {Family::dyadic, "dyadic", false, false},
+    {Family::one_hot, "one_hot", false, false},
+    {Family::constant, "constant", false, false},
+    {Family::masked, "masked", false, false},
+    {Family::all_masked, "all_masked", false, false},
+    {Family::extreme, "extreme", false, false},
+    {Family::shifted, "shifted", false, false},
 };
+
+constexpr Family logits[] = {Family::normal,  Family::uniform,  Family::heavy,  Family::two_level,  Family::nan_one,
+                             Family::inf_one, Family::dyadic,   Family::one_hot, Family::constant, Family::masked,
+                             Family::all_masked, Family::extreme, Family::shifted};
 
 constexpr auto listed = [] {
   std::array<Family, std::size(rows)> families{};
@@ -171,6 +182,13 @@ std::optional<Family> parse_family(std::string_view name) {
 
 std::span<const Family> all_families() {
   return listed;
+}
+
+std::span<const Family> product_families() {
+  return std::span(listed).first(static_cast<std::size_t>(Family::subnormal) + 1);
+}
+std::span<const Family> logit_families() {
+  return logits;
 }
 
 bool exchangeable(Family f) {

@@ -28,11 +28,23 @@ enum class Family : std::uint8_t {
   nan_one,    // normal with one NaN in A: its row of C is NaN, everything else clean
   inf_one,    // normal with +Inf in A against finite and zero columns of B: Inf and NaN where IEEE says
   subnormal,  // operands whose products or sums fall below the smallest normal
+  // Rows of logits, for softmax and attention. The inner axis is the row.
+  dyadic,      // multiples of 1/2, deviation 12.2: x - max is exact in any format, so only exp and the sum err
+  one_hot,     // normal with one logit far above: by 128 (fp64: 1024) in half of the rows, by 16 in the others
+  constant,    // one value per row: softmax is 1/n
+  masked,      // normal with -Inf: a random share of half of the rows, a leading run of the others; never all of a row
+  all_masked,  // masked, and one row of nothing but -Inf
+  extreme,     // rows near -10^4, near 10^4, and of both
+  shifted,     // normal plus a large power of two per row
 };
 
 std::string_view name(Family);
 std::optional<Family> parse_family(std::string_view);
 std::span<const Family> all_families();
+/// Those made for products of two operands (gemm and what is computed as one).
+std::span<const Family> product_families();
+/// Those made for rows of logits.
+std::span<const Family> logit_families();
 
 /// Whether the K terms of a sum are exchangeable draws from one continuous law, so that T_iid may be used.
 bool exchangeable(Family);
@@ -46,6 +58,7 @@ struct FillRule {
   int inner_axis = 0;         // index of the contracted axis (k)
   bool left = true;           // A-like (true) or B-like
   std::int64_t limit = 1;     // integer family: largest |v|
+  int exponent = 0;           // every finite value is multiplied by 2^exponent before it is rounded
 };
 
 /// The bits of every logical element, row-major, in the operand's format. `seed` and operand.stream select the Philox key

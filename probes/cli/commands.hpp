@@ -33,6 +33,7 @@ int env(const std::vector<std::string>& libraries, bool json);
 
 struct SelftestArguments {
   int fault_seeds = 20, clean_seeds = 100;
+  std::string op;  // empty: all
   bool quiet = false;
 };
 int selftest(const SelftestArguments&);

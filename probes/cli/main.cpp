@@ -88,6 +88,7 @@ int dispatch(int argc, char** argv) {
   SelftestArguments selftest_args;
   CLI::App* selftest_cmd = app.add_subcommand("selftest", "planted faults and correct models through the real path");
   selftest_cmd->add_option("--seeds", selftest_args.fault_seeds, "seeds per planted fault")->check(CLI::Range(1, 10000))->capture_default_str();
+  selftest_cmd->add_option("--op", selftest_args.op, "only this operation");
   selftest_cmd->add_option("--clean-seeds", selftest_args.clean_seeds, "seeds per correct model")->check(CLI::Range(1, 100000))->capture_default_str();
   selftest_cmd->add_flag("--quiet", selftest_args.quiet, "only the last line");
   selftest_cmd->callback([&] { code = selftest(selftest_args); });

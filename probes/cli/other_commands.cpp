@@ -89,6 +89,7 @@ int env(const std::vector<std::string>& libraries, bool json) {
 int selftest(const SelftestArguments& args) {
   SelftestOptions options;
   options.fault_seeds = args.fault_seeds, options.clean_seeds = args.clean_seeds;
+  if (!args.op.empty()) options.op = find_op(args.op).name;
   const bool terminal = isatty(STDERR_FILENO) && !args.quiet;
   const SelftestResult r = run_selftest(options, [&](std::size_t done, std::size_t total) {
     if (terminal) fmt::print(stderr, "\r\033[K{}/{} parts", done, total);

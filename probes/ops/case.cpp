@@ -226,19 +226,21 @@ std::size_t level_index(std::string_view word) {
 }  // namespace
 
 std::span<const Parameter> common_parameters() {
-  static const std::vector<Parameter> parameters = [] {
-    std::vector<std::string_view> families;
-    for (Family family : all_families()) families.push_back(name(family));
-    return std::vector<Parameter>{
-        {"fill", ParameterKind::word, "normal", 0, 0, families, "input family"},
-        {"seed", ParameterKind::integer, "1", 0, 0x1p53, {}, "seed of every operand's random stream"},
-        {"off", ParameterKind::integer, "0", 0, 64, {}, "elements between the start of an allocation and element 0"},
-        {"place", ParameterKind::word, "start", 0, 0, {"start", "end"}, "operands start after, or end at, a guard page"},
-        {"repeat", ParameterKind::integer, "2", 1, 1000, {}, "executions on the same data that must agree bit for bit"},
-        {"callers", ParameterKind::integer, "1", 1, 16, {}, "application threads that make the call at once"},
-    };
-  }();
+  static const std::vector<Parameter> parameters = {
+      fill_parameter(all_families()),
+      {"seed", ParameterKind::integer, "1", 0, 0x1p53, {}, "seed of every operand's random stream"},
+      {"off", ParameterKind::integer, "0", 0, 64, {}, "elements between the start of an allocation and element 0"},
+      {"place", ParameterKind::word, "start", 0, 0, {"start", "end"}, "operands start after, or end at, a guard page"},
+      {"repeat", ParameterKind::integer, "2", 1, 1000, {}, "executions on the same data that must agree bit for bit"},
+      {"callers", ParameterKind::integer, "1", 1, 16, {}, "application threads that make the call at once"},
+  };
   return parameters;
+}
+
+Parameter fill_parameter(std::span<const Family> families) {
+  std::vector<std::string_view> names;
+  for (const Family family : families) names.push_back(name(family));
+  return {"fill", ParameterKind::word, "normal", 0, 0, names, "input family"};
 }
 
 const std::string& CaseId::word(std::string_view key) const {

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "reference/inputs.hpp"
+
 namespace assay {
 
 /// A case id or case list that cannot be used. what() is one sentence: what, where, expected, what to do.
@@ -32,6 +34,9 @@ struct Parameter {
 
 /// Keys every op has: fill, seed, off, place, repeat, callers.
 std::span<const Parameter> common_parameters();
+/// The key fill with these families. An op that does not take every family puts it last in its grammar; it then stands for the
+/// common one.
+Parameter fill_parameter(std::span<const Family>);
 
 /// A parsed id. Values are canonical text, in the grammar's order, defaults present; to_string leaves defaults out.
 struct CaseId {

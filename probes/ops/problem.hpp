@@ -13,7 +13,7 @@
 namespace assay {
 
 /// Conventions a case leans on: a mismatch there is POLICY unless the target's contract promises it.
-enum class Convention : std::uint8_t { beta_zero_ignores_c, alpha_zero_ignores_ab, nan_propagates, keeps_subnormals };
+enum class Convention : std::uint8_t { beta_zero_ignores_c, alpha_zero_ignores_ab, nan_propagates, keeps_subnormals, masked_row };
 
 struct Problem {
   CaseId id;

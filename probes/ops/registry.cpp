@@ -2,8 +2,11 @@
 // The list of operations. Adding one adds one line here and one name to ASSAY_OPS in CMakeLists.txt.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "probes/ops/gemm/gemm.hpp"
 #include "probes/ops/op.hpp"
+#include "probes/ops/softmax/softmax.hpp"
 
 namespace assay {
 
@@ -12,9 +15,11 @@ namespace {
 std::vector<Op> make_all() {
   std::vector<Op> ops;
   ops.push_back(gemm::make());
+  ops.push_back(softmax::make());
   for (Op& op : ops) {
-    const auto common = common_parameters();
-    op.grammar.insert(op.grammar.end(), common.begin(), common.end());
+    const std::vector<Parameter> own = op.grammar;
+    for (const Parameter& common : common_parameters())
+      if (std::none_of(own.begin(), own.end(), [&](const Parameter& p) { return p.name == common.name; })) op.grammar.push_back(common);
   }
   return ops;
 }

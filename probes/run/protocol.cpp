@@ -21,7 +21,7 @@ constexpr unsigned mxcsr_control = 0xFFC0u, x87_control = 0x0F3Fu;
 json to_json(const Arithmetic& a) {
   return {{"operand", name(a.operand)}, {"accumulator", name(a.accumulator)}, {"tensor_core", a.accumulation == Accumulation::tensor_core},
           {"block", a.block}, {"fraction_bits", a.fraction_bits}, {"splits", a.splits}, {"split_format", name(a.split_format)},
-          {"output", name(a.output)}};
+          {"output", name(a.output)}, {"function_ulps", a.function_ulps}, {"function_ulps_per_x", a.function_ulps_per_x}};
 }
 
 DType dtype(const json& j) { return parse_dtype(j.get<std::string>()).value(); }
@@ -32,6 +32,7 @@ Arithmetic arithmetic_from_json(const json& j) {
   a.accumulation = j.at("tensor_core").get<bool>() ? Accumulation::tensor_core : Accumulation::nearest;
   a.block = j.at("block"), a.fraction_bits = j.at("fraction_bits"), a.splits = j.at("splits");
   a.split_format = dtype(j.at("split_format")), a.output = dtype(j.at("output"));
+  a.function_ulps = j.at("function_ulps"), a.function_ulps_per_x = j.at("function_ulps_per_x");
   return a;
 }
 
@@ -41,13 +42,14 @@ Promise promise_from_json(const json& j) { return {j.at("made"), j.at("source")}
 json to_json(const Contract& c) {
   return {{"beta_zero", to_json(c.beta_zero_ignores_c)}, {"alpha_zero", to_json(c.alpha_zero_ignores_ab)}, {"nan", to_json(c.nan_propagates)},
           {"subnormals", to_json(c.keeps_subnormals)}, {"repeatable", to_json(c.repeatable)},
-          {"confined", to_json(c.nan_confined)}};
+          {"confined", to_json(c.nan_confined)}, {"masked_nan", to_json(c.masked_row_is_nan)},
+          {"masked_zero", to_json(c.masked_row_is_zero)}};
 }
 
 Contract contract_from_json(const json& j) {
   return {promise_from_json(j.at("beta_zero")), promise_from_json(j.at("alpha_zero")), promise_from_json(j.at("nan")),
           promise_from_json(j.at("subnormals")), promise_from_json(j.at("repeatable")),
-          promise_from_json(j.at("confined"))};
+          promise_from_json(j.at("confined")), promise_from_json(j.at("masked_nan")), promise_from_json(j.at("masked_zero"))};
 }
 
 json to_json(const report::LibraryIdentity& l) {

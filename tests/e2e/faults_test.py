@@ -34,6 +34,17 @@ VALUE_FAULTS = {
     "g1:gemm:m=16,n=12,k=32,fill=subnormal": {"subnormals_flushed": WRONG},
     TINY: {"write_past_end": OUTSIDE, "write_before_start": OUTSIDE, "input_overwritten": OUTSIDE},
     "g1:gemm:m=8,n=6,k=16,padc=3,fill=integer": {"write_in_gap": OUTSIDE},
+    "g1:softmax:rows=32,n=40,fill=extreme": {"no_max_subtraction": NAN_LEAK, "max_from_zero": NAN_LEAK, "stale_max": NAN_LEAK},
+    "g1:softmax:rows=64,n=256,fill=dyadic": {"fast_exp": WRONG},
+    "g1:softmax:rows=16,n=130": {
+        "rounded_exponentials": WRONG, "sum_in_bf16": WRONG, "last_element_lost": WRONG, "tail_counted": WRONG, "missing_rescale": WRONG,
+        "stale_sum": WRONG, "wrong_row": WRONG, "tail_unwritten": "UNWRITTEN"},
+    "g1:softmax:rows=16,n=130,padx=3": {"stride_ignored": NAN_LEAK},
+    "g1:softmax:rows=16,n=130,pady=2": {"gap_written": OUTSIDE},
+    "g1:softmax:rows=8,n=33,fill=all_masked": {"sentinel": WRONG},
+    "g1:softmax:rows=8,n=33,fill=nan_one": {"nan_swallowed": WRONG},
+    "g1:softmax:rows=32,n=40,kind=log,fill=shifted": {"shifted_log_sum": WRONG},
+    "g1:softmax:rows=32,n=40,kind=log,fill=extreme": {"log_of_softmax": WRONG},
 }
 
 # Fault -> what the one sentence must say.

@@ -107,8 +107,8 @@ class CaseLists(e2e.EndToEnd):
         (self.folder / "cases").mkdir()
         copy = shutil.copy2(e2e.ASSAY, self.folder / "assay")
         (self.folder / "cases" / "gemm.cases").write_text(f"[quick]\n{TINY} | edited\n")
-        self.assertEqual(self.assay("list", "cases", program=copy).out, f"{TINY} | edited\n")
-        self.assert_code(self.assay("run", "--target", "eigen", "--out", "run", program=copy), 0)
+        self.assertEqual(self.assay("list", "cases", "--op", "gemm", program=copy).out, f"{TINY} | edited\n")
+        self.assert_code(self.assay("run", "--op", "gemm", "--target", "eigen", "--out", "run", program=copy), 0)
         self.assertEqual(self.cases_run(), [TINY])
 
     def test_tags_and_levels_select(self):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a gemm target directly, without the runner: host buffers between guards, poisoned output, one call at a time.
+// Runs a target of any op directly, without the runner: host buffers between guards, poisoned output, one call at a time.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -38,8 +38,17 @@ struct Buffers {
     }
   }
   std::span<const std::byte> storage(std::size_t i) const { return {images[i].storage, images[i].bytes}; }
-  std::vector<std::span<const std::byte>> all() const { return {storage(0), storage(1), storage(2)}; }
+  std::vector<std::span<const std::byte>> all() const {
+    std::vector<std::span<const std::byte>> views;
+    for (std::size_t i = 0; i < images.size(); ++i) views.push_back(storage(i));
+    return views;
+  }
 };
+
+/// The main output: C of gemm.
+inline std::size_t output_index(const Problem& p) {
+  return p.outputs().front();
+}
 
 /// A call with the memory it works on.
 struct Trial {
@@ -54,7 +63,7 @@ struct Trial {
     const TargetSpec spec{.target = target.name, .variant = variant, .library = {}, .environment = {}};
     return target.prepare(problem, spec);
   }
-  /// Fills from `seed` and runs; returns the bits of C's logical elements.
+  /// Fills from `seed` and runs; returns the bits of the output's logical elements.
   std::vector<std::uint64_t> run(std::uint64_t seed, std::byte poison = std::byte{0xFF}) {
     buffers.fill(problem, seed, poison);
     call->load(buffers.images);
@@ -63,11 +72,12 @@ struct Trial {
     return output();
   }
   std::vector<std::uint64_t> output() const {
-    const Operand& c = problem.operands[2];
+    const std::size_t out = output_index(problem);
+    const Operand& c = problem.operands[out];
     std::vector<std::uint64_t> bits;
     for (std::int64_t e = 0; e < element_count(c); ++e)
       bits.push_back(
-          load_bits(c.dtype, buffers.images[2].storage + storage_index(c, e) * static_cast<std::int64_t>(size_bytes(c.dtype))));
+          load_bits(c.dtype, buffers.images[out].storage + storage_index(c, e) * static_cast<std::int64_t>(size_bytes(c.dtype))));
     return bits;
   }
 };
@@ -76,32 +86,34 @@ struct Trial {
 inline Expected truth(const Problem& p, std::uint64_t seed) {
   Buffers inputs(p);
   inputs.fill(p, seed);
-  return find_op("gemm").expect(p, inputs.all(), {}).at(0);
+  return find_op(p.id.op).expect(p, inputs.all(), {}).at(0);
 }
 inline std::vector<std::uint64_t> rounded_truth(const Problem& p, std::uint64_t seed) {
   std::vector<std::uint64_t> bits;
-  for (const double v : truth(p, seed).value) bits.push_back(encode(p.operands[2].dtype, v + 0.0));  // -0 + 0 is +0
+  for (const double v : truth(p, seed).value) bits.push_back(encode(p.operands[output_index(p)].dtype, v + 0.0));  // -0 + 0 is +0
   return bits;
 }
-/// What the judge would find in C as it is now.
+/// What the judge would find in the output as it is now.
 inline Discrepancy judge(const Trial& t, const Expected& expected, const Arithmetic& arithmetic) {
-  const Operand& c = t.problem.operands[2];
-  return compare(c, t.buffers.storage(2), expected, find_op("gemm").bound(t.problem, 0, expected, arithmetic), arithmetic,
+  const std::size_t out = output_index(t.problem);
+  const Operand& c = t.problem.operands[out];
+  return compare(c, t.buffers.storage(out), expected, find_op(t.problem.id.op).bound(t.problem, 0, expected, arithmetic), arithmetic,
                  ~std::uint64_t{0} >> (64 - format(c.dtype).bits), true);
 }
 
-/// Bytes outside C's logical elements that differ from what fill() left there: gaps, guards, A and B.
+/// Bytes outside the output's logical elements that differ from what fill() left there: gaps, guards, inputs.
 inline std::int64_t disturbed_bytes(const Trial& t, std::uint64_t seed, std::byte poison = std::byte{0xFF}) {
   Buffers before(t.problem);
   before.fill(t.problem, seed, poison);
-  const Operand& c = t.problem.operands[2];
+  const std::size_t out = output_index(t.problem);
+  const Operand& c = t.problem.operands[out];
   const auto width = static_cast<std::int64_t>(size_bytes(c.dtype));
   for (std::int64_t e = 0; e < element_count(c); ++e) {
     const std::int64_t at = storage_index(c, e) * width;
-    std::memcpy(before.images[2].storage + at, t.buffers.images[2].storage + at, static_cast<std::size_t>(width));
+    std::memcpy(before.images[out].storage + at, t.buffers.images[out].storage + at, static_cast<std::size_t>(width));
   }
   std::int64_t disturbed = 0;
-  for (std::size_t i = 0; i < 3; ++i)
+  for (std::size_t i = 0; i < before.memory.size(); ++i)
     for (std::size_t b = 0; b < before.memory[i].size(); ++b) disturbed += before.memory[i][b] != t.buffers.memory[i][b];
   return disturbed;
 }

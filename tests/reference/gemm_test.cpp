@@ -109,7 +109,7 @@ TEST_CASE("reference gemm gives hand-computed values and magnitudes, batched, wi
 TEST_CASE("two independent references agree within 4 sqrt(k) 2^-53 S on every finite family") {
   const Gemm shapes[] = {
       {1, 1, 1, 1, 1, 0}, {2, 3, 5, 7, 1, 0}, {1, 37, 33, 257, -0.75, 0.5}, {3, 1, 2, 1000, 1, 1}, {1, 140, 530, 9, 1, 0}};
-  for (const Family f : all_families())
+  for (const Family f : product_families())
     for (const DType t : {DType::f32, DType::f64, DType::bf16, DType::f16})
       for (const Gemm& shape : shapes) {
         if (f == Family::nan_one || f == Family::inf_one) continue;

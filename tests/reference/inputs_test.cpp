@@ -79,7 +79,8 @@ TEST_CASE("family names parse back and are distinct") {
     CHECK(parse_family(name(f)) == f);
     names.insert(name(f));
   }
-  CHECK(names.size() == 14);
+  CHECK(names.size() == 21);
+  CHECK(product_families().size() == 14);
   CHECK_FALSE(parse_family("gaussian").has_value());
   for (const Family f : all_families()) CHECK_FALSE((exact(f) && exchangeable(f)));
   CHECK(exact(Family::integer));
@@ -163,7 +164,8 @@ TEST_CASE("integer_limit is the largest L whose k products fit, capped by the fo
   for (const DType t : all_formats)
     for (const int bits : {1, 11, 14, 24, 53})
       for (const std::int64_t k : {1, 2, 3, 64, 511, 2048, 4097, 65536, 1 << 20, 1 << 24}) {
-        const std::int64_t limit = integer_limit(k, bits, t), cap = std::int64_t{1} << std::min(t == DType::f64 ? 20 : 10, format(t).precision);
+        const std::int64_t limit = integer_limit(k, bits, t),
+                           cap = std::int64_t{1} << std::min(t == DType::f64 ? 20 : 10, format(t).precision);
         const auto fits = [&](std::int64_t l) { return k * l * l <= (std::int64_t{1} << bits); };
         CHECK(limit <= cap);
         CHECK((limit == 0 || fits(limit)));
@@ -468,4 +470,79 @@ TEST_CASE("a fill rule that does not fit its operand is refused") {
   std::vector<std::byte> small(60);
   CHECK_THROWS_AS(fill(o, {Family::normal, 1, 2, true}, 1, small), std::invalid_argument);
   CHECK(generate(row_major(DType::f32, 2, 0, 4, 1), {Family::position, 1, 2, true}, 1).empty());
+}
+
+TEST_CASE("logit families: dyadic halves, one-hot gaps, constant rows, offsets") {
+  constexpr std::int64_t rows = 64, n = 96;
+  const auto logits = [](Family f, DType t, int exponent = 0) {
+    Operand o{.role = "X", .dtype = t, .dims = {rows, n}, .strides = {n, 1}, .span = rows * n, .stream = 1};
+    return decoded(o, {.family = f, .outer_axis = 0, .inner_axis = 1, .exponent = exponent}, 11);
+  };
+  for (const DType t : all_formats) {
+    const std::vector<double> dyadic = logits(Family::dyadic, t);
+    double squares = 0;
+    for (const double v : dyadic) {
+      CHECK(v * 2 == std::floor(v * 2));
+      CHECK(std::fabs(v) <= 60);
+      squares += v * v;
+    }
+    CHECK(std::sqrt(squares / (rows * n)) == doctest::Approx(12.2).epsilon(0.05));
+
+    const std::vector<double> hot = logits(Family::one_hot, t), constant = logits(Family::constant, t),
+                              extreme = logits(Family::extreme, t), shifted = logits(Family::shifted, t);
+    int far = 0, near = 0, low = 0, high = 0, mixed = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto row = [&](const std::vector<double>& all) {
+        return std::vector(all.begin() + r * n, all.begin() + (r + 1) * n);
+      };
+      std::vector<double> h = row(hot);
+      std::sort(h.begin(), h.end());
+      far += h[n - 1] == (t == DType::f64 ? 1024 : 128), near += h[n - 1] == 16;
+      CHECK(h[n - 2] <= 5);
+      const std::vector<double> c = row(constant);
+      CHECK(std::count(c.begin(), c.end(), c[0]) == n);
+      const std::vector<double> e = row(extreme);
+      const auto positive = std::count_if(e.begin(), e.end(), [](double v) { return v > 0; });
+      low += positive == 0, high += positive == n, mixed += positive > 0 && positive < n;
+      for (const double v : e) CHECK(std::fabs(std::fabs(v) - 10000) <= 72);
+      const std::vector<double> s = row(shifted);
+      const auto [least, most] = std::minmax_element(s.begin(), s.end());
+      CHECK(*most - *least <= 12);
+      CHECK(std::fabs(*least) >= (size_bytes(t) == 2 ? 10 : 58));
+    }
+    CHECK(far + near == rows);
+    CHECK((far > 16 && near > 16));
+    CHECK((low > 16 && high > 4 && mixed > 4));
+  }
+  // A factor of 2^3, exactly, in the families without a scale of their own.
+  for (const Family f : {Family::normal, Family::uniform, Family::heavy, Family::two_level, Family::masked}) {
+    const std::vector<double> one = logits(f, DType::f32), eight = logits(f, DType::f32, 3);
+    for (std::size_t i = 0; i < one.size(); ++i) REQUIRE(eight[i] == 8 * one[i]);
+  }
+}
+
+TEST_CASE("masked rows keep an element, leading and scattered masks both occur; all_masked hides just one row") {
+  constexpr std::int64_t rows = 64;
+  for (const std::int64_t n : {1, 2, 96}) {
+    const auto hidden = [&](Family f) {
+      Operand o{.role = "X", .dtype = DType::bf16, .dims = {rows, n}, .strides = {n, 1}, .span = rows * n, .stream = 1};
+      const std::vector<double> x = decoded(o, {.family = f, .outer_axis = 0, .inner_axis = 1}, 5);
+      std::vector<std::int64_t> counts(rows);
+      for (std::size_t i = 0; i < x.size(); ++i) counts[i / static_cast<std::size_t>(n)] += x[i] == -INFINITY;
+      return std::pair(counts, x);
+    };
+    const auto [some, x] = hidden(Family::masked);
+    CHECK(*std::max_element(some.begin(), some.end()) < n);
+    const auto [all, y] = hidden(Family::all_masked);
+    CHECK(std::count(all.begin(), all.end(), n) == 1);
+    if (n < 96) continue;
+    int leading = 0, scattered = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto first = std::find_if(x.begin() + r * n, x.begin() + (r + 1) * n, [](double v) { return v != -INFINITY; });
+      const bool run = first - (x.begin() + r * n) == some[static_cast<std::size_t>(r)];
+      leading += run && some[static_cast<std::size_t>(r)] > 2, scattered += !run;
+    }
+    CHECK(leading > 16);
+    CHECK(scattered > 16);
+  }
 }

@@ -35,7 +35,7 @@ std::string text(const Setting& s) {
 std::vector<Setting> all_settings() {
   std::vector<Setting> settings;
   for (const models::Model& model : models::all_models())
-    for (const Family family : all_families())
+    for (const Family family : product_families())
       for (const auto& [in, out] : tightness::formats_of(model))
         for (const Plan& p : plans)
           for (const Scalars& c : scalars) {
@@ -74,7 +74,7 @@ TEST_CASE("no correct accumulator model raises an alarm on any family, size, sca
 
 TEST_CASE("every family that claims exactness is returned bit for bit by every model") {
   for (const models::Model& model : models::all_models())
-    for (const Family family : all_families()) {
+    for (const Family family : product_families()) {
       if (!exact(family)) continue;
       const Setting s{&model, family, tightness::formats_of(model)[0].first, model.arithmetic.accumulator, 8, 8, 1024};
       const tightness::Case c = tightness::make_case(s);

@@ -39,6 +39,7 @@ std::vector<Parameter> grammar() {
       {"gap", integer, "0", 0, 4096, {}, "elements between batch entries, all operands"},
       {"alpha", real, "1", -1e30, 1e30, {}, "scalar on A*B; 0: A and B must not be read"},
       {"beta", real, "0", -1e30, 1e30, {}, "scalar on C; 0: C must not be read"},
+      fill_parameter(product_families()),
   };
 }
 

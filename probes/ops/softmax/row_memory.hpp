@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of X and Y in memory, read and written in the format that is computed in. Shared by the targets in this binary.
+#pragma once
+
+#include <vector>
+
+#include "probes/ops/softmax/softmax.hpp"
+
+namespace assay::softmax {
+
+/// `stride`: elements from row to row, normally Call::ldx.
+template <class T>
+std::vector<T> read_row(const Problem& p, const Call& c, Images images, std::int64_t row, std::int64_t stride) {
+  const auto width = static_cast<std::int64_t>(size_bytes(c.in));
+  const std::byte* at = images[0].storage + (p.operands[0].offset + row * stride) * width;
+  std::vector<T> x(static_cast<std::size_t>(c.n));
+  for (T& v : x) v = static_cast<T>(decode(c.in, load_bits(c.in, at))), at += width;
+  return x;
+}
+
+/// The first `count` elements of a row.
+template <class T>
+void write_row(const Problem& p, const Call& c, Images images, std::int64_t row, const std::vector<T>& y, std::int64_t count) {
+  const auto width = static_cast<std::int64_t>(size_bytes(c.out));
+  std::byte* at = images[1].storage + (p.operands[1].offset + row * c.ldy) * width;
+  for (std::int64_t i = 0; i < count; ++i)
+    store_bits(c.out, at + i * width, encode(c.out, static_cast<double>(y[static_cast<std::size_t>(i)])));
+}
+
+/// NaN if any element is, so that it cannot get lost on the way.
+template <class T>
+T row_max(const T* x, std::size_t n, T from) {
+  for (std::size_t i = 0; i < n; ++i)
+    if (x[i] > from || x[i] != x[i]) from = x[i];
+  return from;
+}
+
+/// What code in this binary promises, by `source`; a fully masked row gives NaN there unless said otherwise.
+inline Contract contract_of(const char* source, bool masked_row_is_zero = false) {
+  Contract c;
+  const Promise yes{true, source};
+  c.nan_propagates = c.keeps_subnormals = c.repeatable = yes;
+  (masked_row_is_zero ? c.masked_row_is_zero : c.masked_row_is_nan) = yes;
+  return c;
+}
+
+}  // namespace assay::softmax
