@@ -17,6 +17,7 @@ using report::Verdict;
 
 namespace {
 
+constexpr int alike_before_one_run = 5;
 constexpr double slowest_flops_per_s = 1e8;
 
 bool has_tag(const std::string& tags, const std::string& tag) {
@@ -42,6 +43,7 @@ struct Runner::Lane {
   Candidate candidate;
   std::unique_ptr<Worker> worker;
   int faults_in_a_row = 0;
+  std::map<std::string, int> alike;  // failures of this verdict and label that every re-run repeated
   std::string down;  // why nothing more is tried on this target
 
   const TargetSpec& spec() const { return candidate.spec; }
@@ -177,10 +179,15 @@ void Runner::confirm(Truth& truth, Lane& lane, Judgement& j, Record& record) {
     const Judgement repeat = judge(t.problem(), attempt(t, lane));
     return wrong(repeat);
   };
-  for (int i = 0; i < plan_.confirmations; ++i) {
+  // A worker start is most of the cost of a re-run. Once several failures of one kind have repeated without exception, one
+  // re-run each is enough to see that the next is no accident.
+  int& alike = lane.alike[std::string(report::name(j.verdict)) + j.label];
+  const int runs = alike < alike_before_one_run ? plan_.confirmations : std::min(plan_.confirmations, 1);
+  for (int i = 0; i < runs; ++i) {
     ++c.runs;
     c.failed += again(truth);
   }
+  alike = c.failed == c.runs ? alike + 1 : 0;
   if (!j.needs_fresh_seeds) return;
   for (int i = 1; i <= 2; ++i) {
     CaseId fresh = truth.problem().id;

@@ -19,13 +19,14 @@ namespace assay {
 
 namespace {
 
-/// glibc checks its bookkeeping as it allocates: damage shows at the case that did it, not some cases later.
-void check_heap() {
+/// glibc checks its bookkeeping as it allocates, and all of it as it trims: damage shows at the case that did it, not some
+/// cases later.
+void check_heap(bool whole) {
   for (std::size_t n : {24, 100, 1000, 5000, 70000, 200000}) {
     void* volatile p = std::malloc(n);
     std::free(p);
   }
-  malloc_trim(0);
+  if (whole) malloc_trim(0);
 }
 
 void limit_memory(std::size_t arena_bytes) {
@@ -146,10 +147,10 @@ int worker_main() {
         if (!session) throw std::logic_error("execute before prepare");
         r.execute_ms = session->execute();
         r.report = session->report();
-        check_heap();
+        check_heap(false);
       } else if (what == "release") {
         session.reset();
-        check_heap();
+        check_heap(true);
       } else if (what == "libraries") {
         std::vector<report::LibraryIdentity> now = mapped_libraries();
         if (now.size() != known.size()) r.libraries = known = std::move(now);
