@@ -42,9 +42,9 @@ struct Contract {
   Promise nan_propagates;         // 0*NaN and NaN + x are NaN
   Promise keeps_subnormals;       // neither inputs nor outputs are flushed
   Promise repeatable;             // same call, same process, same bits
-  Promise nan_confined{};           // NaN or Inf reaches only results computed from it (Winograd and FFT cannot promise that)
-  Promise masked_row_is_nan{};      // a row of nothing but -Inf gives NaN, as IEEE 754 arithmetic would ...
-  Promise masked_row_is_zero{};     // ... or probabilities of zero; at most one of the two is promised
+  Promise nan_confined{};         // NaN or Inf reaches only results computed from it (Winograd and FFT cannot promise that)
+  Promise masked_row_is_nan{};    // a row of nothing but -Inf gives NaN, as IEEE 754 arithmetic would ...
+  Promise masked_row_is_zero{};   // ... or probabilities of zero; at most one of the two is promised
 };
 
 std::string describe(const Arithmetic&);

@@ -27,7 +27,7 @@ struct Discrepancy {
   std::int64_t bad = 0;       // over hard, or wrong class (NaN, Inf)
   std::int64_t over_iid = 0;  // over iid but not over hard
   std::int64_t nan_unexpected = 0, nan_missing = 0, inf_mismatch = 0;
-  std::int64_t nan_leaked = 0;  // of nan_unexpected: where every operand of the element is a finite number
+  std::int64_t nan_leaked = 0;         // of nan_unexpected: where every operand of the element is a finite number
   std::int64_t unwritten = 0;          // still the poison pattern
   std::int64_t subnormal_flushed = 0;  // zero where a subnormal was due
   std::int64_t overflow_open = 0;      // true value or a partial sum may exceed the format: Inf and finite both accepted
@@ -40,9 +40,10 @@ struct Discrepancy {
   double rms_over_rounding = 0;   // outputs narrower than the accumulator: RMS(err) / RMS(one output rounding)
   double bias = 0;                // mean(sign(value) * z) / RMS(z), z = err / statistic
   bool rms_exceeded = false;
-  std::int64_t differing_bits = 0;        // exact compare: elements whose bits differ (-0 equals +0 here)
-  double median_bound_over_rms = 0;       // power: smallest visible single-element error, in units of RMS(value)
-  double blind_fraction = 0;              // share of elements that do not round to zero and whose bound is at least |value|: a zero would pass
+  std::int64_t differing_bits = 0;   // exact compare: elements whose bits differ (-0 equals +0 here)
+  double median_bound_over_rms = 0;  // power: smallest visible single-element error, in units of RMS(value)
+  double blind_fraction =
+      0;  // share of elements that do not round to zero and whose bound is at least |value|: a zero would pass
   std::vector<std::int64_t> bad_indices;  // up to 64, for the picture and the report
 };
 

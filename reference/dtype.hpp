@@ -23,8 +23,12 @@ struct Format {
 
 const Format& format(DType);
 std::optional<DType> parse_dtype(std::string_view name);
-inline std::string_view name(DType t) { return format(t).name; }
-inline std::size_t size_bytes(DType t) { return static_cast<std::size_t>(format(t).bits) / 8; }
+inline std::string_view name(DType t) {
+  return format(t).name;
+}
+inline std::size_t size_bytes(DType t) {
+  return static_cast<std::size_t>(format(t).bits) / 8;
+}
 
 /// u = 2^-p: the largest relative error of one rounding to nearest.
 double unit_roundoff(DType);
@@ -44,8 +48,12 @@ std::uint64_t encode(DType, double hi, double lo);
 /// The bit pattern of x rounded toward zero (what a truncating unit would store).
 std::uint64_t encode_toward_zero(DType, double x);
 
-inline double round_to(DType t, double x) { return decode(t, encode(t, x)); }
-inline double truncate_to(DType t, double x) { return decode(t, encode_toward_zero(t, x)); }
+inline double round_to(DType t, double x) {
+  return decode(t, encode(t, x));
+}
+inline double truncate_to(DType t, double x) {
+  return decode(t, encode_toward_zero(t, x));
+}
 
 /// Position of a pattern on the number line, adjacent floats differ by 1, -0 and +0 both 0. NaN has no place: do not ask.
 std::int64_t ulp_index(DType, std::uint64_t bits);

@@ -17,7 +17,7 @@ struct Expected {
   std::vector<double> sum_sq;    // R2 = alpha^2 sum (a b)^2
   std::vector<double> addend;    // |beta c|; empty when beta = 0
   std::vector<std::vector<double>> further;  // magnitudes of an op's own, per element or per row as that op says
-  std::vector<double> other;     // a second value that some conventions give (NaN: none); empty: nowhere
+  std::vector<double> other;                 // a second value that some conventions give (NaN: none); empty: nowhere
   std::vector<std::int64_t> rows;
   std::int64_t row_length = 0;
   std::int64_t terms = 0;  // k, length of one sum

@@ -111,7 +111,8 @@ std::uint64_t sign_bits(const Recipe& r, const Position& p) {
 /// 24 random bits (fp64: 53), cut to the format toward zero: rounding to nearest could reach 1.
 std::uint64_t uniform_bits(const Recipe& r, const Position& p) {
   const PhiloxCounter w = words(r, p.index);
-  if (r.format->dtype == DType::f64) return encode_integer(*r.format, false, (std::uint64_t{w[0]} << 32 | w[1]) >> 11, -53 + r.rule.exponent);
+  if (r.format->dtype == DType::f64)
+    return encode_integer(*r.format, false, (std::uint64_t{w[0]} << 32 | w[1]) >> 11, -53 + r.rule.exponent);
   return encode_integer(*r.format, false, w[0] >> 8, -24 + r.rule.exponent, false, Rounding::toward_zero);
 }
 

@@ -51,8 +51,8 @@ constexpr FamilyRow rows[] = {
     {Family::shifted, "shifted", false, false},
 };
 
-constexpr Family logits[] = {Family::normal,  Family::uniform,  Family::heavy,  Family::two_level,  Family::nan_one,
-                             Family::inf_one, Family::dyadic,   Family::one_hot, Family::constant, Family::masked,
+constexpr Family logits[] = {Family::normal,     Family::uniform, Family::heavy,   Family::two_level, Family::nan_one,
+                             Family::inf_one,    Family::dyadic,  Family::one_hot, Family::constant,  Family::masked,
                              Family::all_masked, Family::extreme, Family::shifted};
 
 constexpr auto listed = [] {
@@ -222,12 +222,13 @@ void fill(const Operand& o, const FillRule& rule, std::uint64_t seed, std::span<
 }
 
 std::int64_t integer_limit(std::int64_t k, int exact_bits, DType operand) {
-  // 2^10 is enough for every product to tell in fp32; fp64 needs sums beyond 2^24, or a product computed in fp32 would be exact too.
+  // 2^10 is enough for every product to tell in fp32; fp64 needs sums beyond 2^24, or a product computed in fp32 would be exact
+  // too.
   const std::int64_t cap = std::int64_t{1} << std::min(operand == DType::f64 ? 20 : 10, format(operand).precision);
   if (exact_bits < 0) return 0;
   if (k <= 0) return cap;
   const std::int64_t largest_square = (std::int64_t{1} << std::min(exact_bits, 62)) / k;  // L*L <= floor(2^bits / k)
-  std::int64_t limit = 0;  // integer square root, bit by bit
+  std::int64_t limit = 0;                                                                 // integer square root, bit by bit
   for (int bit = 30; bit >= 0; --bit) {
     const std::int64_t more = limit | std::int64_t{1} << bit;
     if (more * more <= largest_square) limit = more;

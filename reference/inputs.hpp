@@ -54,11 +54,11 @@ bool exact(Family);
 /// How an operand takes part in a product, so that a family can treat its contraction axis and its outer axis apart.
 struct FillRule {
   Family family = Family::normal;
-  int outer_axis = 0;         // index into Operand::dims of the non-contracted axis (rows of A, columns of B)
-  int inner_axis = 0;         // index of the contracted axis (k)
-  bool left = true;           // A-like (true) or B-like
-  std::int64_t limit = 1;     // integer family: largest |v|
-  int exponent = 0;           // every finite value is multiplied by 2^exponent before it is rounded
+  int outer_axis = 0;      // index into Operand::dims of the non-contracted axis (rows of A, columns of B)
+  int inner_axis = 0;      // index of the contracted axis (k)
+  bool left = true;        // A-like (true) or B-like
+  std::int64_t limit = 1;  // integer family: largest |v|
+  int exponent = 0;        // every finite value is multiplied by 2^exponent before it is rounded
 };
 
 /// The bits of every logical element, row-major, in the operand's format. `seed` and operand.stream select the Philox key

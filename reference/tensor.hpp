@@ -22,13 +22,15 @@ struct Operand {
   Access access = Access::in;
   std::vector<std::int64_t> dims{};
   std::vector<std::int64_t> strides{};
-  std::int64_t offset = 0;       // elements between the start of the allocation and element 0: misalignment on purpose
-  std::int64_t span = 0;         // elements of the allocation after `offset`, loose leading dimensions included
-  std::uint32_t stream = 0;      // Philox stream: distinct per operand
+  std::int64_t offset = 0;   // elements between the start of the allocation and element 0: misalignment on purpose
+  std::int64_t span = 0;     // elements of the allocation after `offset`, loose leading dimensions included
+  std::uint32_t stream = 0;  // Philox stream: distinct per operand
 };
 
-std::int64_t element_count(const Operand&);                     // product of dims
-inline std::int64_t storage_elements(const Operand& o) { return o.offset + o.span; }
+std::int64_t element_count(const Operand&);  // product of dims
+inline std::int64_t storage_elements(const Operand& o) {
+  return o.offset + o.span;
+}
 std::int64_t storage_index(const Operand&, std::int64_t logical);  // logical row-major index -> element of the allocation
 
 /// Gathers an operand from its storage into logical row-major order, decoded exactly to fp64.

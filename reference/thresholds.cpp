@@ -21,12 +21,15 @@ constexpr std::array<Threshold, 10> table{{
     {"rms_tensor_core", 0.5, "calibrated: correct models reach 0.19 from 64 outputs on (bench/tightness)"},
     {"rms_output_rounding", 1.6, "calibrated: correct models give 1.00; rounding toward zero gives 2.0"},
     {"softmax_argument", 2.25,
-     "derived: x - max, its product with log2(e) and that constant's own rounding (0.22 u) each move the argument of exp by u of it"},
+     "derived: x - max, its product with log2(e) and that constant's own rounding (0.22 u) each move the argument of exp by u "
+     "of it"},
     {"softmax_additions", 1.5,
-     "calibrated: correct variants reach 0.28 of the gate where additions dominate it (bench/softmax_tightness); roundings of positive "
+     "calibrated: correct variants reach 0.28 of the gate where additions dominate it (bench/softmax_tightness); roundings of "
+     "positive "
      "partial sums, equal values rounding alike, have a deviation below 0.24 sqrt(sum c^2) u"},
     {"softmax_rescales", 4,
-     "calibrated: in random order the running maximum rescales the earlier sum once on average; errors of 4 full rescalings are "
+     "calibrated: in random order the running maximum rescales the earlier sum once on average; errors of 4 full rescalings "
+     "are "
      "10 deviations of what exp within 2 ulp makes of it"},
     {"rms_least_outputs", 64, "calibrated: correct models reach an RMS of 1.58 below 64 outputs, 0.60 from 64 on"},
 }};

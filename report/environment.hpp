@@ -12,11 +12,12 @@
 namespace assay::report {
 
 struct Environment {
-  std::map<std::string, std::string> assay;      // version, commit, compiler, flags, generator, grammar
-  std::map<std::string, std::string> system;     // os, kernel, libc, cpu, isa, logical_cpus, memory_gib, container
-  std::map<std::string, std::string> variables;  // allow-listed names found in the environment; values that may hold a path are "set"
-  std::vector<LibraryIdentity> libraries;        // what workers really mapped
-  std::string command;                           // arguments, paths redacted
+  std::map<std::string, std::string> assay;   // version, commit, compiler, flags, generator, grammar
+  std::map<std::string, std::string> system;  // os, kernel, libc, cpu, isa, logical_cpus, memory_gib, container
+  std::map<std::string, std::string>
+      variables;                           // allow-listed names found in the environment; values that may hold a path are "set"
+  std::vector<LibraryIdentity> libraries;  // what workers really mapped
+  std::string command;                     // arguments, paths redacted
 };
 
 /// Reads this machine: assay (version, commit, compiler, build), system and variables; the caller adds the rest.
@@ -24,7 +25,8 @@ struct Environment {
 Environment read_environment();
 /// Names that may be recorded with their value, and names recorded only as "set".
 std::vector<std::string_view> allowed_variables();
-/// What an allowed variable can do: 'N' changes numbers, 'S' selects code, 'D' determinism, 'E' evidence only; 0 if not allowed.
+/// What an allowed variable can do: 'N' changes numbers, 'S' selects code, 'D' determinism, 'E' evidence only; 0 if not
+/// allowed.
 char variable_class(std::string_view name);
 /// The value as it is recorded: itself when it is short, plain and impersonal, otherwise "set".
 std::string recorded_value(std::string_view name, std::string_view value);

@@ -23,12 +23,13 @@ struct NotJson : FileError {
   using FileError::FileError;
 };
 
-std::string to_json(const Record&);                     // one line, no newline; UTF-8; NaN and Inf as strings "nan" "inf" "-inf"
-Record record_from_json(std::string_view line);         // throws FileError; unknown fields ignored; newer major refused
-std::string to_json(const Environment&);                // indented
+std::string to_json(const Record&);              // one line, no newline; UTF-8; NaN and Inf as strings "nan" "inf" "-inf"
+Record record_from_json(std::string_view line);  // throws FileError; unknown fields ignored; newer major refused
+std::string to_json(const Environment&);         // indented
 Environment environment_from_json(std::string_view text);
 
-/// Appends records, personal names redacted, each flushed to the kernel in one write. On a short write the file is cut back to the last whole record.
+/// Appends records, personal names redacted, each flushed to the kernel in one write. On a short write the file is cut back to
+/// the last whole record.
 class JsonlWriter {
  public:
   /// Opens for append (creates); throws FileError when that is impossible, or when another writer has the file open.

@@ -32,14 +32,14 @@ struct Comparison {
   std::string worst_got_bits, worst_expected_bits;
   double worst_got = 0, worst_expected = 0;
   double max_over_hard = 0, max_over_iid = 0, rms_over_statistic = 0, rms_over_rounding = 0, bias = 0;
-  double smallest_fault = 0;   // median bound / RMS(value): power of this case
+  double smallest_fault = 0;  // median bound / RMS(value): power of this case
   double blind_fraction = 0;
   bool sampled = false;
-  std::string verification;    // "whole", "exact", "rows:16"
+  std::string verification;  // "whole", "exact", "rows:16"
 };
 
 struct Confirmation {
-  int runs = 0, failed = 0;                    // same inputs, each in a fresh worker, the first run included
+  int runs = 0, failed = 0;  // same inputs, each in a fresh worker, the first run included
   int fresh_seed_runs = 0, fresh_seed_failed = 0;
 };
 
@@ -48,22 +48,23 @@ struct Record {
   std::string target, variant;
   bool required = true;
   Verdict verdict = Verdict::unavailable;
-  std::string label;    // WRONG, UNWRITTEN, OUT-OF-BOUNDS, NAN-LEAK, NONDETERMINISTIC, MODE, OVERFLOW-EXPECTED, POLICY, MISTRUSTED
-  std::string reason;   // one sentence in plain words
+  std::string
+      label;  // WRONG, UNWRITTEN, OUT-OF-BOUNDS, NAN-LEAK, NONDETERMINISTIC, MODE, OVERFLOW-EXPECTED, POLICY, MISTRUSTED
+  std::string reason;  // one sentence in plain words
   LibraryIdentity library;
   std::string algorithm, arithmetic;
-  std::map<std::string, std::string> contract;   // convention -> "promised: SOURCE" or "not promised"
-  std::map<std::string, std::string> conditions; // core, threads, rounding mode, environment set by the variant
-  std::optional<Comparison> comparison;          // first call
-  std::optional<Comparison> second;              // second call, other data
+  std::map<std::string, std::string> contract;    // convention -> "promised: SOURCE" or "not promised"
+  std::map<std::string, std::string> conditions;  // core, threads, rounding mode, environment set by the variant
+  std::optional<Comparison> comparison;           // first call
+  std::optional<Comparison> second;               // second call, other data
   Confirmation confirmation;
   int repeats = 0, repeats_identical = 0;
   std::string input_digest, reference_digest, output_digest;
-  std::vector<std::string> output_tiles;         // per 64x64 tile, when at most 64
-  std::vector<std::int64_t> bad_indices;         // up to 64 logical indices
+  std::vector<std::string> output_tiles;  // per 64x64 tile, when at most 64
+  std::vector<std::int64_t> bad_indices;  // up to 64 logical indices
   std::vector<std::int64_t> output_dims;
   double execute_ms = 0, reference_ms = 0;
-  std::string started;                           // UTC, ISO 8601
+  std::string started;  // UTC, ISO 8601
 };
 
 /// The key that a resumed run matches on.

@@ -14,11 +14,11 @@ namespace assay::report {
 
 /// What a run knows beyond its records.
 struct RunFacts {
-  std::string level;             // "quick", "standard", "deep"; empty when cases were named
+  std::string level;              // "quick", "standard", "deep"; empty when cases were named
   std::string program = "assay";  // how commands on the last line begin
-  std::string folder;            // where the records lie, for the next command
-  std::string resume;            // command that continues this run; empty: made from the folder alone
-  std::int64_t not_started = 0;  // required case x target pairs that were planned and have no record
+  std::string folder;             // where the records lie, for the next command
+  std::string resume;             // command that continues this run; empty: made from the folder alone
+  std::int64_t not_started = 0;   // required case x target pairs that were planned and have no record
   bool interrupted = false;
   bool strict = false;  // a suspect result fails the run
   bool gpu_probed = false;

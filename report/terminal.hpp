@@ -13,7 +13,7 @@ namespace assay::report {
 struct TerminalOptions {
   bool color = false;
   bool unicode = false;
-  int width = 80;  // columns; a table that is wider becomes a list
+  int width = 80;                 // columns; a table that is wider becomes a list
   std::string program = "assay";  // how commands to type begin
 };
 

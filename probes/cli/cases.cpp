@@ -53,7 +53,9 @@ std::vector<ListedCase> select_cases(const CaseQuery& q) {
   for (const std::string& op : q.ops) find_op(op);
   std::vector<ListedCase> out;
   std::set<std::string> seen;
-  const auto wanted = [&](std::string_view op) { return q.ops.empty() || std::find(q.ops.begin(), q.ops.end(), op) != q.ops.end(); };
+  const auto wanted = [&](std::string_view op) {
+    return q.ops.empty() || std::find(q.ops.begin(), q.ops.end(), op) != q.ops.end();
+  };
   const auto take = [&](ListedCase c) {
     c.id = to_string(make_problem(c.id).id, find_op(case_op(c.id)).grammar);
     if (wanted(case_op(c.id)) && carries(c, q.tags) && seen.insert(c.id).second) out.push_back(std::move(c));
@@ -74,7 +76,8 @@ std::vector<ListedCase> select_cases(const CaseQuery& q) {
     for (const Op& op : all_ops())
       if (wanted(op.name)) take_list(list_of(op), q.level);
   if (out.empty())
-    throw CaseError(fmt::format("no case is left after --op {} --tag {}: see `assay list cases`", fmt::join(q.ops, ","), fmt::join(q.tags, ",")));
+    throw CaseError(fmt::format("no case is left after --op {} --tag {}: see `assay list cases`", fmt::join(q.ops, ","),
+                                fmt::join(q.tags, ",")));
   return out;
 }
 

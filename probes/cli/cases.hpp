@@ -10,10 +10,10 @@
 namespace assay::cli {
 
 struct CaseQuery {
-  std::string level;                             // "quick", "standard", "deep"; empty with `ids` or `files` alone
-  std::vector<std::string> ops, tags;            // empty: all
-  std::vector<std::string> files;                // case lists of the user, all their sections
-  std::vector<std::string> ids;                  // single cases
+  std::string level;                   // "quick", "standard", "deep"; empty with `ids` or `files` alone
+  std::vector<std::string> ops, tags;  // empty: all
+  std::vector<std::string> files;      // case lists of the user, all their sections
+  std::vector<std::string> ids;        // single cases
 };
 
 /// Canonical, in list order, each once. A list beside the program (cases/OP.cases) wins over the embedded one.

@@ -43,9 +43,11 @@ RunFolder::RunFolder(const std::string& out, bool resume) : path_(out.empty() ? 
   const fs::path records = path_ / "run.jsonl";
   const bool there = fs::exists(records);
   if (resume && !there)
-    throw FileError(fmt::format("there is no run to resume in {}: run.jsonl is missing; leave --resume away to start one", path_.string()));
+    throw FileError(
+        fmt::format("there is no run to resume in {}: run.jsonl is missing; leave --resume away to start one", path_.string()));
   if (there && !resume)
-    throw FileError(fmt::format("{} already holds a run: add --resume to continue it, or choose another --out", path_.string()));
+    throw FileError(
+        fmt::format("{} already holds a run: add --resume to continue it, or choose another --out", path_.string()));
   std::error_code error;
   fs::create_directories(path_, error);
   if (error || access(path_.c_str(), W_OK | X_OK) != 0)
@@ -68,7 +70,8 @@ void RunFolder::write(const char* name, const std::string& text) const {
   if (out) fs::rename(fresh, path, error);
   if (out && !error) return;
   fs::remove(fresh, error);
-  throw FileError(fmt::format("cannot write {}: check free space and permissions; the records in run.jsonl are safe", path.string()));
+  throw FileError(
+      fmt::format("cannot write {}: check free space and permissions; the records in run.jsonl are safe", path.string()));
 }
 
 void refuse_changed_variables(const report::Environment& then, const report::Environment& now) {
@@ -82,8 +85,9 @@ void refuse_changed_variables(const report::Environment& then, const report::Env
   for (const std::string& name : names) {
     const char kind = report::variable_class(name);
     if (kind != 'E' && value(then, name) != value(now, name))
-      throw FileError(fmt::format("{} was {} when this run began and is {} now: set it back, or start a new run with another --out", name,
-                                  value(then, name), value(now, name)));
+      throw FileError(
+          fmt::format("{} was {} when this run began and is {} now: set it back, or start a new run with another --out", name,
+                      value(then, name), value(now, name)));
   }
 }
 

@@ -16,7 +16,8 @@ namespace assay::cli {
 class RunFolder {
  public:
   /// `out` empty: a new folder under assay-runs/ named by the time. Takes the lock before it reads or repairs anything.
-  /// Throws report::FileError: unwritable, in use by another assay, already a run (without `resume`) or none (with it), damaged.
+  /// Throws report::FileError: unwritable, in use by another assay, already a run (without `resume`) or none (with it),
+  /// damaged.
   RunFolder(const std::string& out, bool resume);
 
   const std::filesystem::path& path() const { return path_; }

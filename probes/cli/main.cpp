@@ -28,7 +28,9 @@ constexpr const char* exit_codes =
     "  assay run --libraries openblas=/opt/new/libopenblas.so.0\n"
     "  assay selftest                             does the tool catch planted faults, and never cry wolf?";
 
-void on_signal(int) { assay::interrupted = true; }
+void on_signal(int) {
+  assay::interrupted = true;
+}
 
 std::string typed(int argc, char** argv) {
   std::string text = "assay";
@@ -41,7 +43,8 @@ int dispatch(int argc, char** argv) {
   CLI::App app{"Assay finds out what an accelerator or a maths library really computes, operation by operation."};
   app.footer(exit_codes);
   const auto about = assay::report::read_environment().assay;
-  app.set_version_flag("--version", "assay " + about.at("version") + " (" + about.at("commit") + ", " + about.at("compiler") + ", " + about.at("build") + ")");
+  app.set_version_flag("--version", "assay " + about.at("version") + " (" + about.at("commit") + ", " + about.at("compiler") +
+                                        ", " + about.at("build") + ")");
   app.require_subcommand(1);
   int code = 0;
 
@@ -52,17 +55,21 @@ int dispatch(int argc, char** argv) {
                            ->check(CLI::IsMember({"quick", "standard", "deep"}))
                            ->capture_default_str();
   run_cmd->add_option("--op", run_args.ops, "only these operations");
-  run_cmd->add_option("--target", run_args.targets, "only targets whose name matches (shell pattern), e.g. 'openblas*', planted:f1_zero");
+  run_cmd->add_option("--target", run_args.targets,
+                      "only targets whose name matches (shell pattern), e.g. 'openblas*', planted:f1_zero");
   run_cmd->add_option("--case", run_args.cases, "exactly this case id (repeatable); without --level nothing else runs");
   run_cmd->add_option("--cases", run_args.case_files, "a case list of yours, added to the run");
   run_cmd->add_option("--tag", run_args.tags, "only cases with a tag that starts so: T01, whisper, llama");
-  run_cmd->add_option("--libraries", run_args.libraries, "auto, or NAME=PATH: probe this library file (openblas, blis, refblas, mkl, cblas, onednn)");
+  run_cmd->add_option("--libraries", run_args.libraries,
+                      "auto, or NAME=PATH: probe this library file (openblas, blis, refblas, mkl, cblas, onednn)");
   run_cmd->add_option("--out", run_args.out, "run folder (default: assay-runs/TIME)");
   run_cmd->add_flag("--resume", run_args.resume, "continue the run in --out: what is recorded there is not run again");
   run_cmd->add_flag("--strict", run_args.strict, "a suspect result fails the run");
   run_cmd->add_flag("--quiet", run_args.quiet, "print nothing when everything passed");
   run_cmd->add_flag("--ci", run_args.plain, "plain lines, no control codes");
-  run_cmd->add_option("--deadline", run_args.deadline_s, "seconds for one call, before its size is added")->check(CLI::Range(0.1, 86400.0))->capture_default_str();
+  run_cmd->add_option("--deadline", run_args.deadline_s, "seconds for one call, before its size is added")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
   run_cmd->callback([&] {
     run_args.level_given = level->count() > 0;
     code = run(run_args);
@@ -70,8 +77,11 @@ int dispatch(int argc, char** argv) {
 
   ListArguments list_args;
   CLI::App* list_cmd = app.add_subcommand("list", "what there is: ops, cases or targets");
-  list_cmd->add_option("what", list_args.what, "ops, cases or targets")->required()->check(CLI::IsMember({"ops", "cases", "targets"}));
-  list_cmd->add_option("--level", list_args.level, "cases of this level (default: all)")->check(CLI::IsMember({"quick", "standard", "deep"}));
+  list_cmd->add_option("what", list_args.what, "ops, cases or targets")
+      ->required()
+      ->check(CLI::IsMember({"ops", "cases", "targets"}));
+  list_cmd->add_option("--level", list_args.level, "cases of this level (default: all)")
+      ->check(CLI::IsMember({"quick", "standard", "deep"}));
   list_cmd->add_option("--op", list_args.ops, "only these operations");
   list_cmd->add_option("--tag", list_args.tags, "only cases with a tag that starts so");
   list_cmd->add_option("--cases", list_args.case_files, "a case list of yours");
@@ -87,9 +97,13 @@ int dispatch(int argc, char** argv) {
 
   SelftestArguments selftest_args;
   CLI::App* selftest_cmd = app.add_subcommand("selftest", "planted faults and correct models through the real path");
-  selftest_cmd->add_option("--seeds", selftest_args.fault_seeds, "seeds per planted fault")->check(CLI::Range(1, 10000))->capture_default_str();
+  selftest_cmd->add_option("--seeds", selftest_args.fault_seeds, "seeds per planted fault")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
   selftest_cmd->add_option("--op", selftest_args.op, "only this operation");
-  selftest_cmd->add_option("--clean-seeds", selftest_args.clean_seeds, "seeds per correct model")->check(CLI::Range(1, 100000))->capture_default_str();
+  selftest_cmd->add_option("--clean-seeds", selftest_args.clean_seeds, "seeds per correct model")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
   selftest_cmd->add_flag("--quiet", selftest_args.quiet, "only the last line");
   selftest_cmd->callback([&] { code = selftest(selftest_args); });
 

@@ -49,7 +49,8 @@ int list(const ListArguments& args) {
   if (args.what == "ops") list_ops();
   if (args.what == "targets") list_targets(args.libraries);
   if (args.what == "cases")
-    for (const ListedCase& c : select_cases({args.level.empty() ? "deep" : args.level, args.ops, args.tags, args.case_files, {}}))
+    for (const ListedCase& c :
+         select_cases({args.level.empty() ? "deep" : args.level, args.ops, args.tags, args.case_files, {}}))
       fmt::print("{}{}{}\n", c.id, c.tags.empty() ? "" : " | ", c.tags);
   return 0;
 }
@@ -61,7 +62,8 @@ int env(const std::vector<std::string>& libraries, bool json) {
   for (const FoundLibrary& f : found) {
     const LibraryFile file = read_library(f.path);
     report::LibraryIdentity id;
-    id.path = report::redact(file.path), id.soname = file.soname, id.build_id = file.build_id, id.sha256 = file.sha256, id.size_bytes = file.size_bytes;
+    id.path = report::redact(file.path), id.soname = file.soname, id.build_id = file.build_id, id.sha256 = file.sha256,
+    id.size_bytes = file.size_bytes;
     e.libraries.push_back(id);
   }
   if (json) {
@@ -103,20 +105,29 @@ int selftest(const SelftestArguments& args) {
     fmt::print("planted faults: seeds caught / planted, and single cases by kind of fill\n");
     fmt::print("  {:<24} {:>7}  {:>9}  {:>9}  {}\n", "fault", "caught", "exact", "real", "what it does; how it was seen");
     for (const FaultResult& f : r.faults)
-      fmt::print("  {:<24} {:>3}/{:<3}  {:>4}/{:<4}  {:>4}/{:<4}  {}; {}{}\n", f.name, f.caught, f.planted, f.exact_caught, f.exact_planted, f.real_caught,
-                 f.real_planted, f.what, f.how.empty() ? "NOT SEEN" : f.how,
+      fmt::print("  {:<24} {:>3}/{:<3}  {:>4}/{:<4}  {:>4}/{:<4}  {}; {}{}\n", f.name, f.caught, f.planted, f.exact_caught,
+                 f.exact_planted, f.real_caught, f.real_planted, f.what, f.how.empty() ? "NOT SEEN" : f.how,
                  f.may_hide_in_noise && f.real_caught < f.real_planted ? " (inside accumulation noise on real data)" : "");
     fmt::print("correct models: runs judged, and alarms that should not have been\n");
     for (const CleanResult& c : r.clean) {
-      fmt::print("  {:<24} {:>6} runs, {} false alarms, {} mistrusted, {} not for this model\n", c.model, c.runs, c.false_alarms, c.mistrusted, c.unsupported);
+      fmt::print("  {:<24} {:>6} runs, {} false alarms, {} mistrusted, {} not for this model\n", c.model, c.runs,
+                 c.false_alarms, c.mistrusted, c.unsupported);
       for (const std::string& a : c.alarms) fmt::print("      {}\n", a);
     }
-    fmt::print("power: smallest single-element fault seen, in units of the RMS result, and the closest a correct model came to its bound\n");
-    for (const PowerResult& p : r.power) fmt::print("  {:<78} {:>9.2e}  {:.3f}\n", p.case_id, p.smallest_fault, p.closest_clean);
+    fmt::print(
+        "power: smallest single-element fault seen, in units of the RMS result, and the closest a correct model came to its "
+        "bound\n");
+    for (const PowerResult& p : r.power)
+      fmt::print("  {:<78} {:>9.2e}  {:.3f}\n", p.case_id, p.smallest_fault, p.closest_clean);
   }
-  fmt::print("selftest {}: {} of {} planted faults caught, {} faults below the promise, {} false alarms in {} correct runs, {} mistrusted, {:.0f} s; {}\n",
-             r.good() ? "passed" : r.interrupted ? "interrupted" : "FAILED", caught, planted, bad_faults, alarms, runs, mistrusted,
-             r.fault_seconds + r.clean_seconds, r.good() ? "next: assay run" : "do not trust a run of this build before this is clean");
+  fmt::print(
+      "selftest {}: {} of {} planted faults caught, {} faults below the promise, {} false alarms in {} correct runs, {} "
+      "mistrusted, {:.0f} s; {}\n",
+      r.good()        ? "passed"
+      : r.interrupted ? "interrupted"
+                      : "FAILED",
+      caught, planted, bad_faults, alarms, runs, mistrusted, r.fault_seconds + r.clean_seconds,
+      r.good() ? "next: assay run" : "do not trust a run of this build before this is clean");
   return r.good() ? 0 : r.interrupted ? 3 : 1;
 }
 

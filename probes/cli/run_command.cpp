@@ -45,8 +45,9 @@ void refuse_changed_libraries(const std::vector<Record>& earlier, const std::vec
     if (!recorded.contains(path) || now.contains(path)) continue;
     now[path] = read_library(c.spec.library).sha256;
     if (now[path] != recorded[path])
-      throw FileError(fmt::format("{} has changed since this run began (SHA-256 {} then, {} now): start a new run with another --out", path,
-                                  recorded[path].substr(0, 12), now[path].substr(0, 12)));
+      throw FileError(
+          fmt::format("{} has changed since this run began (SHA-256 {} then, {} now): start a new run with another --out", path,
+                      recorded[path].substr(0, 12), now[path].substr(0, 12)));
   }
 }
 
@@ -77,7 +78,8 @@ class ProgressLine {
 };
 
 void announce(const RunPlan& plan, const fs::path& folder) {
-  std::string out = fmt::format("assay: {} case{}; records go to {}\n", plan.cases.size(), plan.cases.size() == 1 ? "" : "s", folder.string());
+  std::string out = fmt::format("assay: {} case{}; records go to {}\n", plan.cases.size(), plan.cases.size() == 1 ? "" : "s",
+                                folder.string());
   std::map<std::string, std::pair<std::string, int>> seen;  // library -> (target, variants)
   for (const Candidate& c : plan.targets) {
     auto& [name, variants] = seen[c.spec.library.empty() ? "in this program: " + c.spec.name() : c.spec.library];
@@ -89,7 +91,8 @@ void announce(const RunPlan& plan, const fs::path& folder) {
       out += fmt::format("  {}\n", library);
       continue;
     }
-    out += fmt::format("  {:<9} {}{}\n", entry.first, report::redact(library), entry.second > 0 ? fmt::format(" (+ {} variants)", entry.second) : "");
+    out += fmt::format("  {:<9} {}{}\n", entry.first, report::redact(library),
+                       entry.second > 0 ? fmt::format(" (+ {} variants)", entry.second) : "");
   }
   print(stdout, out);
 }
@@ -136,14 +139,19 @@ int run(const RunArguments& args) {
   folder.write("environment.json", report::to_json(environment));
   report::RunFacts facts;
   // Set by the launcher of a checkout to the way it was called, so that printed commands can be typed as they are.
-  if (const char* program = std::getenv("ASSAY_PROGRAM"); program != nullptr && *program != '\0') facts.program = report::shell_word(program);
+  if (const char* program = std::getenv("ASSAY_PROGRAM"); program != nullptr && *program != '\0')
+    facts.program = report::shell_word(program);
   facts.level = level, facts.folder = report::redact(folder.path().string()), facts.strict = args.strict;
-  facts.resume = args.command + (args.resume ? "" : " --resume") + (args.out.empty() ? " --out " + report::shell_word(folder.path().string()) : "");
+  facts.resume = args.command + (args.resume ? "" : " --resume") +
+                 (args.out.empty() ? " --out " + report::shell_word(folder.path().string()) : "");
   ProgressLine progress(args);
-  Runner runner(plan, [&](const Record& r) {
-    records.push_back(r);
-    folder.append(r);
-  }, std::ref(progress));
+  Runner runner(
+      plan,
+      [&](const Record& r) {
+        records.push_back(r);
+        folder.append(r);
+      },
+      std::ref(progress));
   std::vector<std::string> troubles;
   try {
     facts.interrupted = !runner.run();
@@ -151,9 +159,11 @@ int run(const RunArguments& args) {
     troubles.push_back(e.what());
   }
   progress.clear();
-  const auto required = static_cast<std::size_t>(std::count_if(records.begin(), records.end(), [](const Record& r) { return r.required; }));
+  const auto required =
+      static_cast<std::size_t>(std::count_if(records.begin(), records.end(), [](const Record& r) { return r.required; }));
   if (facts.interrupted || !troubles.empty())
-    facts.not_started = std::max<std::int64_t>(1, static_cast<std::int64_t>(runner.required_pairs()) - static_cast<std::int64_t>(required));
+    facts.not_started =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(runner.required_pairs()) - static_cast<std::int64_t>(required));
   for (const report::LibraryIdentity& l : runner.libraries())
     if (std::none_of(environment.libraries.begin(), environment.libraries.end(),
                      [&](const report::LibraryIdentity& o) { return o.path == l.path && o.sha256 == l.sha256; }))
@@ -176,7 +186,8 @@ int run(const RunArguments& args) {
   const std::string said = fmt::format("{}{}{}\n", args.quiet ? "" : report::terminal_table(records, options),
                                        report::terminal_failures(records, options), report::verdict_sentence(records, facts));
   if (!print(stdout, said))
-    print(stderr, fmt::format("assay: cannot print the verdict ({}): it is in {}\n", std::strerror(errno), (folder.path() / "report.md").string()));
+    print(stderr, fmt::format("assay: cannot print the verdict ({}): it is in {}\n", std::strerror(errno),
+                              (folder.path() / "report.md").string()));
   return code;
 }
 

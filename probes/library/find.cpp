@@ -4,8 +4,8 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <string_view>
@@ -59,7 +59,9 @@ std::vector<std::string> expand(const char* pattern) {
 }
 
 /// Target name of the file; throws LibraryError when it is neither a CBLAS nor a oneDNN.
-std::string family_of(const LibraryFile& file) { return is_onednn(file) ? "onednn" : cblas_naming(file).family; }
+std::string family_of(const LibraryFile& file) {
+  return is_onednn(file) ? "onednn" : cblas_naming(file).family;
+}
 
 /// Adds every library of the system's directories; what is not one is passed over in silence, for nobody asked for it.
 void add_system(std::vector<FoundLibrary>& out) {
@@ -79,10 +81,12 @@ void add_system(std::vector<FoundLibrary>& out) {
 FoundLibrary named(std::string_view name, const std::string& path) {
   const LibraryFile file = read_library_without_digest(path);
   if (name == "onednn" && !is_onednn(file))
-    throw LibraryError(fmt::format("--libraries onednn={}: that file exports no dnnl_version, so it is no oneDNN; name its libdnnl.so", path));
+    throw LibraryError(
+        fmt::format("--libraries onednn={}: that file exports no dnnl_version, so it is no oneDNN; name its libdnnl.so", path));
   const std::string family = family_of(file);
   // A plain CBLAS says nothing that would tell it from the reference one; "cblas" takes any.
-  const bool fits = name.empty() || name == family || (name == "cblas" && family != "onednn") || (name == "refblas" && family == "cblas");
+  const bool fits =
+      name.empty() || name == family || (name == "cblas" && family != "onednn") || (name == "refblas" && family == "cblas");
   if (!fits)
     throw LibraryError(fmt::format("--libraries {}={}: that file is {}, by what it exports; say {}={}", name, path,
                                    family == "cblas" ? "a CBLAS of unknown make" : family, family, path));

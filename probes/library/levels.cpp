@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels that OpenBLAS and oneDNN can be told to use, and whether this CPU and operating system can run them: asked first, because a
-// forced level that the CPU lacks ends in an illegal instruction, and some are silently replaced.
+// Levels that OpenBLAS and oneDNN can be told to use, and whether this CPU and operating system can run them: asked first,
+// because a forced level that the CPU lacks ends in an illegal instruction, and some are silently replaced.
 #include <cpuid.h>
 
 #include <cstdint>

@@ -21,20 +21,20 @@ struct LibraryError : std::runtime_error {
 
 /// Read from the file itself; nothing is loaded or executed. Bounds-checked: any byte string is safe to read.
 struct LibraryFile {
-  std::string path;                   // absolute, links resolved
+  std::string path;  // absolute, links resolved
   std::string soname, build_id, sha256;
   std::int64_t size_bytes = 0;
-  std::string machine;                // "x86_64"
-  std::vector<std::string> exports;   // defined dynamic symbols
-  std::vector<std::string> needed;    // sonames it depends on
+  std::string machine;               // "x86_64"
+  std::vector<std::string> exports;  // defined dynamic symbols
+  std::vector<std::string> needed;   // sonames it depends on
 };
 /// Throws LibraryError: missing, unreadable, not ELF, wrong machine, truncated.
 LibraryFile read_library(const std::string& path);
 
 /// How a CBLAS names its functions: cblas_sgemm, scipy_cblas_sgemm64_, ...
 struct CblasNaming {
-  std::string prefix, suffix;         // symbol = prefix + "cblas_sgemm" + suffix
-  std::string family;                 // "openblas", "blis", "mkl", "refblas", "cblas"
+  std::string prefix, suffix;  // symbol = prefix + "cblas_sgemm" + suffix
+  std::string family;          // "openblas", "blis", "mkl", "refblas", "cblas"
 };
 /// Throws LibraryError when the file exports no cblas_sgemm under any known prefix and suffix (says what it does export).
 CblasNaming cblas_naming(const LibraryFile&);
@@ -44,9 +44,9 @@ bool is_onednn(const LibraryFile&);
 
 /// One library found on this machine, most likely one first; each real file once.
 struct FoundLibrary {
-  std::string family;                 // target name: openblas, blis, refblas, mkl, onednn
+  std::string family;  // target name: openblas, blis, refblas, mkl, onednn
   std::string path;
-  std::string how;                    // "system directory", "--libraries", "wheel of /usr/bin/python3"
+  std::string how;  // "system directory", "--libraries", "wheel of /usr/bin/python3"
 };
 /// `choice`: the values of --libraries: "auto", "NAME=PATH". Empty means auto. Throws LibraryError.
 std::vector<FoundLibrary> find_libraries(const std::vector<std::string>& choice);
@@ -55,8 +55,8 @@ std::vector<FoundLibrary> find_cblas(const std::vector<std::string>& choice);
 
 /// Instruction-set levels of a family that can be forced, best last, with what the CPU must have.
 struct CoreLevel {
-  std::string name;                   // "Haswell": value of OPENBLAS_CORETYPE, and what the library must report back
-  bool cpu_has_it = false;            // by cpuid
+  std::string name;         // "Haswell": value of OPENBLAS_CORETYPE, and what the library must report back
+  bool cpu_has_it = false;  // by cpuid
 };
 std::vector<CoreLevel> openblas_levels();
 /// The same for oneDNN: the values of ONEDNN_MAX_CPU_ISA that change floating-point kernels (VNNI levels only add int8).
@@ -72,11 +72,11 @@ class Cblas {
   /// Throws LibraryError (foreign, missing symbol, undecidable integer width).
   static const Cblas& open(const std::string& path);
 
-  bool has_bf16() const;                     // cblas_sbgemm
+  bool has_bf16() const;  // cblas_sbgemm
   bool ilp64() const { return ilp64_; }
-  std::string version() const;               // as the library reports it, "" when it does not
-  std::string core() const;                  // openblas_get_corename and the like, "" when it does not say
-  int threads() const;                       // 0 when it does not say
+  std::string version() const;  // as the library reports it, "" when it does not
+  std::string core() const;     // openblas_get_corename and the like, "" when it does not say
+  int threads() const;          // 0 when it does not say
   const std::string& family() const { return naming_.family; }
   const std::string& path() const { return path_; }
 

@@ -26,9 +26,9 @@ enum class ParameterKind : std::uint8_t { integer, real, word };
 struct Parameter {
   std::string_view name;
   ParameterKind kind = ParameterKind::integer;
-  std::string_view fallback;                 // default, as text; empty: the key is required
-  double least = 0, most = 0;                // numbers: allowed range, inclusive
-  std::vector<std::string_view> choices;     // words: allowed values
+  std::string_view fallback;              // default, as text; empty: the key is required
+  double least = 0, most = 0;             // numbers: allowed range, inclusive
+  std::vector<std::string_view> choices;  // words: allowed values
   std::string_view meaning;
 };
 

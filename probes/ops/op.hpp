@@ -20,26 +20,26 @@ using Storage = std::span<const std::span<const std::byte>>;
 /// One thing that can go wrong, planted on purpose. The selftest must catch it.
 struct PlantedFault {
   std::string_view name;
-  std::string_view what;                 // one line for the table
-  std::vector<std::string> cases;        // ids without seed; caught when any of them fails
-  bool may_hide_in_noise = false;        // F2: one ulp, excused where it lies inside accumulation noise
-  bool hangs = false;                    // never returns: the selftest waits only briefly
+  std::string_view what;           // one line for the table
+  std::vector<std::string> cases;  // ids without seed; caught when any of them fails
+  bool may_hide_in_noise = false;  // F2: one ulp, excused where it lies inside accumulation noise
+  bool hangs = false;              // never returns: the selftest waits only briefly
 };
 
 struct Op {
   std::string_view name;
   std::string_view summary;
-  std::vector<Parameter> grammar;                       // op's own keys; common ones are appended by the registry
-  std::function<Problem(const CaseId&)> problem;        // throws CaseError on an impossible combination
+  std::vector<Parameter> grammar;                 // op's own keys; common ones are appended by the registry
+  std::function<Problem(const CaseId&)> problem;  // throws CaseError on an impossible combination
   /// Truth from input storage, one per output operand in their order. `rows`: restrict to these rows (flattened leading dims
   /// of the first output; the same rows of every other); empty = all.
   std::function<std::vector<Expected>(const Problem&, Storage inputs, std::vector<std::int64_t> rows)> expect;
   /// `output`: which of the outputs.
   std::function<Bound(const Problem&, std::size_t output, const Expected&, const Arithmetic&)> bound;
-  std::string_view cases;                               // the op's case list, embedded
+  std::string_view cases;  // the op's case list, embedded
   std::vector<Target> targets;
-  std::vector<PlantedFault> faults;                     // variants of its target "planted"
-  std::vector<std::string> selftest_clean;              // ids without seed: correct models must pass all of them
+  std::vector<PlantedFault> faults;         // variants of its target "planted"
+  std::vector<std::string> selftest_clean;  // ids without seed: correct models must pass all of them
 };
 
 /// The explicit list of ops. (Self-registering objects in a static library are silently dropped by the linker.)

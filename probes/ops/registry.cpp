@@ -19,7 +19,8 @@ std::vector<Op> make_all() {
   for (Op& op : ops) {
     const std::vector<Parameter> own = op.grammar;
     for (const Parameter& common : common_parameters())
-      if (std::none_of(own.begin(), own.end(), [&](const Parameter& p) { return p.name == common.name; })) op.grammar.push_back(common);
+      if (std::none_of(own.begin(), own.end(), [&](const Parameter& p) { return p.name == common.name; }))
+        op.grammar.push_back(common);
   }
   return ops;
 }
@@ -50,7 +51,9 @@ std::string canonical(std::string_view id) {
   return to_string(parse_case(id, op.grammar), op.grammar);
 }
 
-const Operand& Problem::operand(std::string_view role) const { return operands[operand_index(role)]; }
+const Operand& Problem::operand(std::string_view role) const {
+  return operands[operand_index(role)];
+}
 
 std::size_t Problem::operand_index(std::string_view role) const {
   for (std::size_t i = 0; i < operands.size(); ++i)

@@ -37,8 +37,8 @@ using Images = std::span<const Image>;
 struct CallReport {
   Arithmetic arithmetic;
   Contract contract;
-  std::string algorithm;                      // empty when the library does not say
-  std::map<std::string, std::string> facts;   // "core": "SkylakeX", "threads": "2", "version": "OpenBLAS 0.3.21"
+  std::string algorithm;                     // empty when the library does not say
+  std::map<std::string, std::string> facts;  // "core": "SkylakeX", "threads": "2", "version": "OpenBLAS 0.3.21"
 };
 
 /// One prepared call, executed several times with different data. load -> execute -> store, in this order.
@@ -55,19 +55,19 @@ struct Call {
 
 /// Where a target's code comes from and under which conditions its worker is started. Plain data; travels to the worker.
 struct TargetSpec {
-  std::string target;                       // "openblas", "eigen", "planted", "model"
-  std::string variant;                      // "", "core=Haswell", "threads=1", a fault or model name
-  std::string library;                      // absolute path, empty when the code is in this binary
+  std::string target;                              // "openblas", "eigen", "planted", "model"
+  std::string variant;                             // "", "core=Haswell", "threads=1", a fault or model name
+  std::string library;                             // absolute path, empty when the code is in this binary
   std::map<std::string, std::string> environment;  // set in the worker before it starts
-  bool required = true;                     // named by the user or found as a default; ladder variants are not
+  bool required = true;                            // named by the user or found as a default; ladder variants are not
 
   std::string name() const { return variant.empty() ? target : target + ":" + variant; }
 };
 
 /// Targets are values holding functions, so the runner is compiled once.
 struct Target {
-  std::string name;      // first part of TargetSpec::name
-  std::string summary;   // one line for `assay list targets`
+  std::string name;     // first part of TargetSpec::name
+  std::string summary;  // one line for `assay list targets`
   /// Why this problem is outside the target, without touching any library; empty when it may be tried.
   std::function<std::optional<std::string>(const Problem&, const TargetSpec&)> refuses;
   /// In the worker: opens what it needs, returns the prepared call; throws Unsupported or Unavailable.

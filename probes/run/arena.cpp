@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probes/run/arena.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <fcntl.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,7 +18,9 @@ namespace assay {
 
 namespace {
 
-std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+std::size_t round_up(std::size_t n, std::size_t to) {
+  return (n + to - 1) / to * to;
+}
 
 std::size_t read_number(const char* path) {
   std::ifstream in(path);
@@ -48,8 +50,9 @@ Layout lay_out(const Problem& p) {
 Arena::Arena() {
   fd_ = memfd_create("assay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd_ < 0 || fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
-    throw Unavailable(fmt::format("cannot make shared memory for the worker (memfd_create: {}); check the memory limits of this session",
-                                  std::strerror(errno)));
+    throw Unavailable(
+        fmt::format("cannot make shared memory for the worker (memfd_create: {}); check the memory limits of this session",
+                    std::strerror(errno)));
 }
 
 Arena::~Arena() {
@@ -67,13 +70,18 @@ void Arena::reserve(std::size_t bytes) {
   if (grown) file_bytes_ = std::max(file_bytes_, bytes);
   void* at = grown ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0) : MAP_FAILED;
   if (at == MAP_FAILED)
-    throw Unavailable(fmt::format("cannot reserve {} MiB of shared memory ({}); choose a smaller problem", bytes >> 20, std::strerror(errno)));
+    throw Unavailable(fmt::format("cannot reserve {} MiB of shared memory ({}); choose a smaller problem", bytes >> 20,
+                                  std::strerror(errno)));
   base_ = static_cast<std::byte*>(at);
   bytes_ = bytes;
 }
 
-std::span<std::byte> Arena::pages(const Region& r) const { return {base_ + r.file_offset, r.pages_bytes}; }
-std::span<std::byte> Arena::storage(const Region& r) const { return {base_ + r.file_offset + r.begin, r.bytes}; }
+std::span<std::byte> Arena::pages(const Region& r) const {
+  return {base_ + r.file_offset, r.pages_bytes};
+}
+std::span<std::byte> Arena::storage(const Region& r) const {
+  return {base_ + r.file_offset + r.begin, r.bytes};
+}
 
 MappedRegion::MappedRegion(int fd, const Region& r) : reserved_bytes_(r.pages_bytes + 2 * page_bytes) {
   void* at = mmap(nullptr, reserved_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

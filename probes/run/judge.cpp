@@ -25,7 +25,9 @@ std::string at_index(const Operand& out, std::int64_t index) {
   return fmt::format("{}[{}]", out.role, text);
 }
 
-std::string share(std::int64_t count, std::int64_t of) { return fmt::format("{} of {} elements", count, of); }
+std::string share(std::int64_t count, std::int64_t of) {
+  return fmt::format("{} of {} elements", count, of);
+}
 
 /// The convention that this mismatch breaks, when the case leans on one and nothing else is wrong.
 const char* broken_convention(const Problem& p, const Measurement& m, const Finding& d) {
@@ -44,8 +46,10 @@ const char* broken_convention(const Problem& p, const Measurement& m, const Find
         if (!promised.nan_propagates.made && d.bad == d.nan_missing + d.inf_mismatch + d.nan_unexpected)
           return "does not carry NaN or infinity through as IEEE 754 arithmetic would";
         break;
-      case Convention::keeps_subnormals: break;  // compare already leaves flushed values out when they are not promised
-      case Convention::masked_row: break;        // judge_masked_rows
+      case Convention::keeps_subnormals:
+        break;  // compare already leaves flushed values out when they are not promised
+      case Convention::masked_row:
+        break;  // judge_masked_rows
     }
   }
   return nullptr;
@@ -54,24 +58,28 @@ const char* broken_convention(const Problem& p, const Measurement& m, const Find
 std::string worst(const Problem& p, const Finding& d) {
   const WorstElement& w = d.worst;
   if (w.index < 0) return {};
-  const std::string values = fmt::format("; worst {}: got {:.9g}, true {:.9g}", at_index(p.operands[d.operand], w.index), w.got, w.expected);
+  const std::string values =
+      fmt::format("; worst {}: got {:.9g}, true {:.9g}", at_index(p.operands[d.operand], w.index), w.got, w.expected);
   return d.exact ? values : values + fmt::format(", {:.3g} times the bound", w.error_over_bound);
 }
 
-/// Rows of nothing but -Inf: NaN by IEEE 754 arithmetic, zero by the convention of flash-style kernels. What is promised must be
-/// kept; where nothing is promised, either is policy.
+/// Rows of nothing but -Inf: NaN by IEEE 754 arithmetic, zero by the convention of flash-style kernels. What is promised must
+/// be kept; where nothing is promised, either is policy.
 std::optional<Judgement> judge_masked_rows(const Contract& promised, const Finding& d, const std::string& call) {
   if (d.two_values == 0) return std::nullopt;
   const std::int64_t kept_nan = d.two_values - d.took_other;
   const auto broken = [&](std::int64_t count, const char* gave, const char* due) {
     return Judgement{Verdict::fail, "WRONG",
-                     fmt::format("{} gave {} in {} of fully masked rows, where its contract promises {}", call, gave, share(count, d.two_values), due)};
+                     fmt::format("{} gave {} in {} of fully masked rows, where its contract promises {}", call, gave,
+                                 share(count, d.two_values), due)};
   };
   if (promised.masked_row_is_nan.made && d.took_other > 0) return broken(d.took_other, "zero probabilities", "NaN");
   if (promised.masked_row_is_zero.made && kept_nan > 0) return broken(kept_nan, "NaN", "zero probabilities");
   if (!promised.masked_row_is_nan.made && !promised.masked_row_is_zero.made && d.took_other > 0)
     return Judgement{Verdict::pass, "POLICY",
-                     fmt::format("{} the library gives zero probabilities for fully masked rows, which its contract does not mention: a convention, not an error", call)};
+                     fmt::format("{} the library gives zero probabilities for fully masked rows, which its contract does not "
+                                 "mention: a convention, not an error",
+                                 call)};
   return std::nullopt;
 }
 
@@ -79,12 +87,16 @@ std::optional<Judgement> judge_masked_rows(const Contract& promised, const Findi
 Judgement judge_values(const Problem& p, const Measurement& m, const Finding& d, const std::string& call) {
   if (d.bad > 0) {
     if (const char* convention = broken_convention(p, m, d))
-      return {Verdict::pass, "POLICY", fmt::format("{} the library {}, which its contract does not promise: a convention, not an error", call, convention)};
+      return {
+          Verdict::pass, "POLICY",
+          fmt::format("{} the library {}, which its contract does not promise: a convention, not an error", call, convention)};
     const std::string first = fmt::format(", first {}", at_index(p.operands[d.operand], d.first_bad));
     if (d.unwritten > 0)
-      return {Verdict::fail, "UNWRITTEN", fmt::format("{} left {} of the output unwritten{}", call, share(d.unwritten, d.compared), first)};
+      return {Verdict::fail, "UNWRITTEN",
+              fmt::format("{} left {} of the output unwritten{}", call, share(d.unwritten, d.compared), first)};
     if (d.nan_unexpected > 0)
-      return {Verdict::fail, "NAN-LEAK", fmt::format("{} returned NaN where a number is due in {}{}", call, share(d.nan_unexpected, d.compared), first)};
+      return {Verdict::fail, "NAN-LEAK",
+              fmt::format("{} returned NaN where a number is due in {}{}", call, share(d.nan_unexpected, d.compared), first)};
     return {Verdict::fail, "WRONG",
             fmt::format("{} is wrong in {}{}{}{}", call, share(d.bad, d.compared), first, worst(p, d),
                         d.exact ? " (integer data: every correct order of summation gives these bits)" : "")};
@@ -94,13 +106,14 @@ Judgement judge_values(const Problem& p, const Measurement& m, const Finding& d,
   if (d.over_iid > 0) {
     const bool mode = d.over_iid * 100 >= d.compared && d.compared >= 64;
     return {Verdict::fail, mode ? "MODE" : "WRONG",
-            fmt::format("{} is less exact than its declared arithmetic ({}) in {}{}", call, describe(m.report.arithmetic), share(d.over_iid, d.compared), worst(p, d)),
+            fmt::format("{} is less exact than its declared arithmetic ({}) in {}{}", call, describe(m.report.arithmetic),
+                        share(d.over_iid, d.compared), worst(p, d)),
             true};
   }
   if (d.rms_exceeded)
     return {Verdict::suspect, "MODE",
-            fmt::format("{} stays inside the bound everywhere, but its errors as a whole are larger than {} gives (RMS {:.3g})", call,
-                        describe(m.report.arithmetic), std::max(d.rms_over_statistic, d.rms_over_rounding))};
+            fmt::format("{} stays inside the bound everywhere, but its errors as a whole are larger than {} gives (RMS {:.3g})",
+                        call, describe(m.report.arithmetic), std::max(d.rms_over_statistic, d.rms_over_rounding))};
   return {Verdict::pass, "", ""};
 }
 
@@ -125,7 +138,9 @@ report::Comparison comparison(const Finding& d, const Problem& p, std::int64_t s
   return c;
 }
 
-std::string promise(const Promise& p) { return p.made ? "promised: " + p.source : "not promised"; }
+std::string promise(const Promise& p) {
+  return p.made ? "promised: " + p.source : "not promised";
+}
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -140,14 +155,20 @@ std::string utc_now() {
 
 Judgement judge(const Problem& p, const Measurement& m) {
   switch (m.outcome) {
-    case Outcome::unsupported: return {Verdict::unsupported, "", m.reason};
-    case Outcome::unavailable: return {Verdict::unavailable, "", m.reason};
-    case Outcome::interrupted: return {Verdict::unavailable, "", "interrupted before a result"};
-    case Outcome::fault: return {Verdict::fault, "", m.reason};
-    case Outcome::measured: break;
+    case Outcome::unsupported:
+      return {Verdict::unsupported, "", m.reason};
+    case Outcome::unavailable:
+      return {Verdict::unavailable, "", m.reason};
+    case Outcome::interrupted:
+      return {Verdict::unavailable, "", "interrupted before a result"};
+    case Outcome::fault:
+      return {Verdict::fault, "", m.reason};
+    case Outcome::measured:
+      break;
   }
   if (m.bytes_outside > 0)
-    return {Verdict::fail, "OUT-OF-BOUNDS", fmt::format("the call wrote {} bytes outside its output, first {}", m.bytes_outside, m.outside)};
+    return {Verdict::fail, "OUT-OF-BOUNDS",
+            fmt::format("the call wrote {} bytes outside its output, first {}", m.bytes_outside, m.outside)};
   if (m.inputs_changed) return {Verdict::fail, "OUT-OF-BOUNDS", "the call changed one of its inputs"};
   const Judgement first = judge_values(p, m, m.first, "the result");
   if (first.verdict == Verdict::fail) return first;
@@ -158,20 +179,26 @@ Judgement judge(const Problem& p, const Measurement& m) {
   if (second.verdict != Verdict::pass) return second;
   if (!m.first.exact && m.first.blind_fraction >= 0.5)
     return {Verdict::suspect, "MISTRUSTED",
-            fmt::format("this case cannot fail: in {:.0f}% of the elements the bound is as large as the result", 100 * m.first.blind_fraction)};
+            fmt::format("this case cannot fail: in {:.0f}% of the elements the bound is as large as the result",
+                        100 * m.first.blind_fraction)};
   const bool differs = m.repeats_identical < m.repeats || m.callers_differing > 0;
   if (differs) {
-    const std::string what = fmt::format("bits differ between equal calls ({} of {} repeats identical, {} concurrent callers differing), every result inside the bound",
-                                         m.repeats_identical, m.repeats, m.callers_differing);
+    const std::string what = fmt::format(
+        "bits differ between equal calls ({} of {} repeats identical, {} concurrent callers differing), every result inside "
+        "the bound",
+        m.repeats_identical, m.repeats, m.callers_differing);
     return {m.report.contract.repeatable.made ? Verdict::suspect : Verdict::pass, "NONDETERMINISTIC", what};
   }
   if (!first.label.empty()) return first;
   if (m.first.overflow_open > 0)
-    return {Verdict::pass, "OVERFLOW-EXPECTED", fmt::format("{} may overflow the format in some order of summation", share(m.first.overflow_open, m.first.compared))};
+    return {
+        Verdict::pass, "OVERFLOW-EXPECTED",
+        fmt::format("{} may overflow the format in some order of summation", share(m.first.overflow_open, m.first.compared))};
   return {Verdict::pass, "", ""};
 }
 
-report::Record make_record(Truth& truth, const TargetSpec& spec, const Measurement& m, const Judgement& j, const std::string& tags) {
+report::Record make_record(Truth& truth, const TargetSpec& spec, const Measurement& m, const Judgement& j,
+                           const std::string& tags) {
   const Problem& p = truth.problem();
   report::Record r;
   r.case_id = to_string(p.id, truth.op().grammar);
@@ -181,7 +208,8 @@ report::Record make_record(Truth& truth, const TargetSpec& spec, const Measureme
   r.library.path = report::redact(spec.library);
   r.conditions = spec.environment;
   for (const auto& [key, value] : m.report.facts)
-    if (key != "core" && key != "version") r.conditions["library " + key] = value;  // those two are part of the library's identity
+    if (key != "core" && key != "version")
+      r.conditions["library " + key] = value;  // those two are part of the library's identity
   r.input_digest = truth.input_digest();
   r.started = utc_now();
   r.repeats = m.repeats, r.repeats_identical = m.repeats_identical;
@@ -193,10 +221,11 @@ report::Record make_record(Truth& truth, const TargetSpec& spec, const Measureme
   // would be most of the file.
   const bool questioned = j.verdict != Verdict::pass || !j.label.empty();
   if (questioned)
-    r.contract = {{"beta = 0 ignores C", promise(c.beta_zero_ignores_c)}, {"alpha = 0 ignores A, B", promise(c.alpha_zero_ignores_ab)},
-                {"NaN propagates", promise(c.nan_propagates)}, {"NaN stays where it belongs", promise(c.nan_confined)},
-                {"subnormals kept", promise(c.keeps_subnormals)}, {"repeatable", promise(c.repeatable)},
-                {"masked row is NaN", promise(c.masked_row_is_nan)}, {"masked row is zero", promise(c.masked_row_is_zero)}};
+    r.contract = {
+        {"beta = 0 ignores C", promise(c.beta_zero_ignores_c)}, {"alpha = 0 ignores A, B", promise(c.alpha_zero_ignores_ab)},
+        {"NaN propagates", promise(c.nan_propagates)},          {"NaN stays where it belongs", promise(c.nan_confined)},
+        {"subnormals kept", promise(c.keeps_subnormals)},       {"repeatable", promise(c.repeatable)},
+        {"masked row is NaN", promise(c.masked_row_is_nan)},    {"masked row is zero", promise(c.masked_row_is_zero)}};
   r.comparison = comparison(m.first, p, 0);
   if (m.second && questioned) r.second = comparison(*m.second, p, m.second_rows);
   const Finding& shown = m.first.bad + m.first.over_iid > 0 || !m.second ? m.first : *m.second;

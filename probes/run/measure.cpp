@@ -33,7 +33,8 @@ class Session {
 
   Measurement run() {
     arena_.reserve(truth_.layout().total_bytes);
-    if (!ask(to_json(PrepareRequest{to_string(truth_.problem().id, truth_.op().grammar), spec_, truth_.layout().regions}), prepare_deadline_s))
+    if (!ask(to_json(PrepareRequest{to_string(truth_.problem().id, truth_.op().grammar), spec_, truth_.layout().regions}),
+             prepare_deadline_s))
       return m_;
     DataSet& first = truth_.first();
     for (std::int64_t r = 0; r < truth_.problem().repeat; ++r)
@@ -60,14 +61,19 @@ class Session {
     }
     const Reply& r = *answer.reply;
     switch (r.kind) {
-      case ReplyKind::unsupported: return stop(Outcome::unsupported, r.reason);
-      case ReplyKind::unavailable: return stop(Outcome::unavailable, r.reason);
-      case ReplyKind::error: return stop(Outcome::fault, r.reason);
-      case ReplyKind::ok: break;
+      case ReplyKind::unsupported:
+        return stop(Outcome::unsupported, r.reason);
+      case ReplyKind::unavailable:
+        return stop(Outcome::unavailable, r.reason);
+      case ReplyKind::error:
+        return stop(Outcome::fault, r.reason);
+      case ReplyKind::ok:
+        break;
     }
     if (r.before != r.after)
-      return stop(Outcome::fault, fmt::format("the library changed the floating-point control of the calling thread: before {}, after {}",
-                                              describe(r.before), describe(r.after)));
+      return stop(Outcome::fault,
+                  fmt::format("the library changed the floating-point control of the calling thread: before {}, after {}",
+                              describe(r.before), describe(r.after)));
     if (r.report) {
       m_.report = *r.report;
       m_.execute_ms = m_.repeats == 0 ? r.execute_ms : m_.execute_ms;
@@ -126,8 +132,8 @@ class Session {
       const Expected& expected = truth_.expected(data)[i];
       const Bound& bound = truth_.bounds(data, m_.report.arithmetic)[i];
       // An output that is also an input starts as data, not as poison: nothing there can be called unwritten by its bits.
-      Finding found{compare(out, arena_.storage(region(caller, operand)), expected, bound, m_.report.arithmetic, poison_pattern(out.dtype, poison),
-                            m_.report.contract.keeps_subnormals.made),
+      Finding found{compare(out, arena_.storage(region(caller, operand)), expected, bound, m_.report.arithmetic,
+                            poison_pattern(out.dtype, poison), m_.report.contract.keeps_subnormals.made),
                     operand, bound.exact};
       if (i == 0)
         worst = std::move(found);
@@ -145,7 +151,8 @@ class Session {
   /// One digest over all outputs of a caller.
   Digest digest_outputs(std::int64_t caller) const {
     std::vector<Digest> parts;
-    for (std::size_t operand : truth_.outputs()) parts.push_back(digest_tensor(problem().operands[operand], arena_.storage(region(caller, operand))));
+    for (std::size_t operand : truth_.outputs())
+      parts.push_back(digest_tensor(problem().operands[operand], arena_.storage(region(caller, operand))));
     return parts.size() == 1 ? parts.front() : digest_bytes(std::as_bytes(std::span(parts)));
   }
 

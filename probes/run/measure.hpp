@@ -21,15 +21,15 @@ struct Finding : Discrepancy {
 
 struct Measurement {
   Outcome outcome = Outcome::measured;
-  std::string reason;                         // of every outcome but measured
+  std::string reason;  // of every outcome but measured
   CallReport report;
-  Finding first;                              // worst over the first call, its repeats, all callers and all outputs
-  std::optional<Finding> second;              // other data through the same prepared call
-  std::int64_t second_rows = 0;               // rows compared there; 0: all
-  std::int64_t bytes_outside = 0;             // written outside the logical output, guards and gaps
-  std::string outside;                        // where: "after the end of C", ...
+  Finding first;                   // worst over the first call, its repeats, all callers and all outputs
+  std::optional<Finding> second;   // other data through the same prepared call
+  std::int64_t second_rows = 0;    // rows compared there; 0: all
+  std::int64_t bytes_outside = 0;  // written outside the logical output, guards and gaps
+  std::string outside;             // where: "after the end of C", ...
   bool inputs_changed = false;
-  int repeats = 0, repeats_identical = 0;     // executions on the same data, the first included
+  int repeats = 0, repeats_identical = 0;  // executions on the same data, the first included
   int callers_differing = 0;
   double execute_ms = 0;
   std::string output_digest;

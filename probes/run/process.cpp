@@ -37,7 +37,8 @@ std::vector<std::string> child_environment(const std::map<std::string, std::stri
 }
 
 // Only async-signal-safe calls: the parent may have OpenMP threads.
-[[noreturn]] void become_worker(int socket, int arena, int output, pid_t parent, char* const* arguments, char* const* environment) {
+[[noreturn]] void become_worker(int socket, int arena, int output, pid_t parent, char* const* arguments,
+                                char* const* environment) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
@@ -84,7 +85,8 @@ Worker::Worker(const TargetSpec& spec, int arena_fd) {
   if (pid_ < 0) {
     const int error = errno;
     close(socket_), close(output_);
-    throw Unavailable(fmt::format("cannot start a worker (fork: {}); close other programs or raise the process limit", std::strerror(error)));
+    throw Unavailable(
+        fmt::format("cannot start a worker (fork: {}); close other programs or raise the process limit", std::strerror(error)));
   }
   setpgid(pid_, pid_);
   const timeval patience{10, 0};  // for the rest of a message whose head has come
@@ -116,7 +118,8 @@ std::string Worker::reap_sentence() {
       pid_ = -1;
       if (WIFEXITED(status)) return fmt::format("the library ended the process (exit code {})", WEXITSTATUS(status));
       const int sig = WTERMSIG(status);
-      return fmt::format("the process was killed by SIG{} ({}){}", sigabbrev_np(sig) ? sigabbrev_np(sig) : "?", sigdescr_np(sig) ? sigdescr_np(sig) : "unknown",
+      return fmt::format("the process was killed by SIG{} ({}){}", sigabbrev_np(sig) ? sigabbrev_np(sig) : "?",
+                         sigdescr_np(sig) ? sigdescr_np(sig) : "unknown",
                          sig == SIGKILL ? ", perhaps by the kernel because memory ran out" : "");
     }
     usleep(5000);

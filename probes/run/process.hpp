@@ -18,7 +18,7 @@ extern std::atomic<bool> interrupted;
 /// What came back from one question.
 struct Answer {
   std::optional<Reply> reply;
-  std::string death;         // one sentence when the worker died, hung or spoke nonsense; the worker is gone then
+  std::string death;  // one sentence when the worker died, hung or spoke nonsense; the worker is gone then
   bool timed_out = false;
   bool interrupted = false;  // by the user; the worker is gone
 };

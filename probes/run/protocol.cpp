@@ -19,12 +19,21 @@ namespace {
 constexpr unsigned mxcsr_control = 0xFFC0u, x87_control = 0x0F3Fu;
 
 json to_json(const Arithmetic& a) {
-  return {{"operand", name(a.operand)}, {"accumulator", name(a.accumulator)}, {"tensor_core", a.accumulation == Accumulation::tensor_core},
-          {"block", a.block}, {"fraction_bits", a.fraction_bits}, {"splits", a.splits}, {"split_format", name(a.split_format)},
-          {"output", name(a.output)}, {"function_ulps", a.function_ulps}, {"function_ulps_per_x", a.function_ulps_per_x}};
+  return {{"operand", name(a.operand)},
+          {"accumulator", name(a.accumulator)},
+          {"tensor_core", a.accumulation == Accumulation::tensor_core},
+          {"block", a.block},
+          {"fraction_bits", a.fraction_bits},
+          {"splits", a.splits},
+          {"split_format", name(a.split_format)},
+          {"output", name(a.output)},
+          {"function_ulps", a.function_ulps},
+          {"function_ulps_per_x", a.function_ulps_per_x}};
 }
 
-DType dtype(const json& j) { return parse_dtype(j.get<std::string>()).value(); }
+DType dtype(const json& j) {
+  return parse_dtype(j.get<std::string>()).value();
+}
 
 Arithmetic arithmetic_from_json(const json& j) {
   Arithmetic a;
@@ -36,24 +45,33 @@ Arithmetic arithmetic_from_json(const json& j) {
   return a;
 }
 
-json to_json(const Promise& p) { return {{"made", p.made}, {"source", p.source}}; }
-Promise promise_from_json(const json& j) { return {j.at("made"), j.at("source")}; }
+json to_json(const Promise& p) {
+  return {{"made", p.made}, {"source", p.source}};
+}
+Promise promise_from_json(const json& j) {
+  return {j.at("made"), j.at("source")};
+}
 
 json to_json(const Contract& c) {
-  return {{"beta_zero", to_json(c.beta_zero_ignores_c)}, {"alpha_zero", to_json(c.alpha_zero_ignores_ab)}, {"nan", to_json(c.nan_propagates)},
-          {"subnormals", to_json(c.keeps_subnormals)}, {"repeatable", to_json(c.repeatable)},
-          {"confined", to_json(c.nan_confined)}, {"masked_nan", to_json(c.masked_row_is_nan)},
+  return {{"beta_zero", to_json(c.beta_zero_ignores_c)},
+          {"alpha_zero", to_json(c.alpha_zero_ignores_ab)},
+          {"nan", to_json(c.nan_propagates)},
+          {"subnormals", to_json(c.keeps_subnormals)},
+          {"repeatable", to_json(c.repeatable)},
+          {"confined", to_json(c.nan_confined)},
+          {"masked_nan", to_json(c.masked_row_is_nan)},
           {"masked_zero", to_json(c.masked_row_is_zero)}};
 }
 
 Contract contract_from_json(const json& j) {
-  return {promise_from_json(j.at("beta_zero")), promise_from_json(j.at("alpha_zero")), promise_from_json(j.at("nan")),
-          promise_from_json(j.at("subnormals")), promise_from_json(j.at("repeatable")),
-          promise_from_json(j.at("confined")), promise_from_json(j.at("masked_nan")), promise_from_json(j.at("masked_zero"))};
+  return {promise_from_json(j.at("beta_zero")),  promise_from_json(j.at("alpha_zero")), promise_from_json(j.at("nan")),
+          promise_from_json(j.at("subnormals")), promise_from_json(j.at("repeatable")), promise_from_json(j.at("confined")),
+          promise_from_json(j.at("masked_nan")), promise_from_json(j.at("masked_zero"))};
 }
 
 json to_json(const report::LibraryIdentity& l) {
-  return {{"path", l.path}, {"soname", l.soname}, {"build_id", l.build_id}, {"sha256", l.sha256}, {"version", l.version}, {"core", l.core}, {"size", l.size_bytes}};
+  return {{"path", l.path},       {"soname", l.soname}, {"build_id", l.build_id}, {"sha256", l.sha256},
+          {"version", l.version}, {"core", l.core},     {"size", l.size_bytes}};
 }
 
 report::LibraryIdentity library_from_json(const json& j) {
@@ -110,7 +128,11 @@ std::string describe(FloatControl c) {
 json to_json(const PrepareRequest& r) {
   json regions = json::array();
   for (const Region& g : r.regions) regions.push_back({g.file_offset, g.pages_bytes, g.begin, g.bytes});
-  return {{"do", "prepare"}, {"case", r.case_id}, {"target", r.target.target}, {"variant", r.target.variant}, {"library", r.target.library},
+  return {{"do", "prepare"},
+          {"case", r.case_id},
+          {"target", r.target.target},
+          {"variant", r.target.variant},
+          {"library", r.target.library},
           {"regions", regions}};
 }
 
@@ -123,11 +145,16 @@ PrepareRequest prepare_from_json(const json& j) {
 }
 
 json to_json(const Reply& r) {
-  json j = {{"kind", static_cast<int>(r.kind)}, {"reason", r.reason}, {"ms", r.execute_ms},
-            {"before", {r.before.mxcsr, r.before.x87}}, {"after", {r.after.mxcsr, r.after.x87}}};
+  json j = {{"kind", static_cast<int>(r.kind)},
+            {"reason", r.reason},
+            {"ms", r.execute_ms},
+            {"before", {r.before.mxcsr, r.before.x87}},
+            {"after", {r.after.mxcsr, r.after.x87}}};
   if (r.report)
-    j["report"] = {{"arithmetic", to_json(r.report->arithmetic)}, {"contract", to_json(r.report->contract)},
-                   {"algorithm", r.report->algorithm}, {"facts", r.report->facts}};
+    j["report"] = {{"arithmetic", to_json(r.report->arithmetic)},
+                   {"contract", to_json(r.report->contract)},
+                   {"algorithm", r.report->algorithm},
+                   {"facts", r.report->facts}};
   if (!r.libraries.empty()) {
     j["libraries"] = json::array();
     for (const auto& l : r.libraries) j["libraries"].push_back(to_json(l));
@@ -144,7 +171,8 @@ Reply reply_from_json(const json& j) {
   r.after = {j.at("after").at(0), j.at("after").at(1)};
   if (j.contains("report")) {
     const json& c = j["report"];
-    r.report = CallReport{arithmetic_from_json(c.at("arithmetic")), contract_from_json(c.at("contract")), c.at("algorithm"), c.at("facts")};
+    r.report = CallReport{arithmetic_from_json(c.at("arithmetic")), contract_from_json(c.at("contract")), c.at("algorithm"),
+                          c.at("facts")};
   }
   if (j.contains("libraries"))
     for (const json& l : j["libraries"]) r.libraries.push_back(library_from_json(l));
@@ -160,7 +188,8 @@ bool send_message(int fd, const std::string& text) {
 std::optional<std::string> receive_message(int fd) {
   unsigned char head[4];
   if (!receive_all(fd, reinterpret_cast<char*>(head), 4)) return std::nullopt;
-  const std::uint32_t n = head[0] | (std::uint32_t{head[1]} << 8) | (std::uint32_t{head[2]} << 16) | (std::uint32_t{head[3]} << 24);
+  const std::uint32_t n =
+      head[0] | (std::uint32_t{head[1]} << 8) | (std::uint32_t{head[2]} << 16) | (std::uint32_t{head[3]} << 24);
   if (n > largest_message) return std::nullopt;  // a worker gone wild, not a message
   std::string text(n, '\0');
   if (!receive_all(fd, text.data(), n)) return std::nullopt;

@@ -35,10 +35,10 @@ enum class ReplyKind : std::uint8_t { ok, unsupported, unavailable, error };
 struct Reply {
   ReplyKind kind = ReplyKind::ok;
   std::string reason;
-  std::optional<CallReport> report;                  // after execute
+  std::optional<CallReport> report;  // after execute
   double execute_ms = 0;
-  FloatControl before, after;                        // around prepare or execute
-  std::vector<report::LibraryIdentity> libraries;    // mapped files, sent when they changed
+  FloatControl before, after;                      // around prepare or execute
+  std::vector<report::LibraryIdentity> libraries;  // mapped files, sent when they changed
 };
 
 nlohmann::json to_json(const PrepareRequest&);

@@ -27,7 +27,9 @@ bool has_tag(const std::string& tags, const std::string& tag) {
   return false;
 }
 
-bool wrong(const Judgement& j) { return j.verdict == Verdict::fail || j.verdict == Verdict::fault; }
+bool wrong(const Judgement& j) {
+  return j.verdict == Verdict::fail || j.verdict == Verdict::fault;
+}
 
 const Target* target_of(const Op& op, const std::string& name) {
   for (const Target& t : op.targets)
@@ -44,7 +46,7 @@ struct Runner::Lane {
   std::unique_ptr<Worker> worker;
   int faults_in_a_row = 0;
   std::map<std::string, int> alike;  // failures of this verdict and label that every re-run repeated
-  std::string down;  // why nothing more is tried on this target
+  std::string down;                  // why nothing more is tried on this target
 
   const TargetSpec& spec() const { return candidate.spec; }
 };
@@ -64,7 +66,8 @@ bool Runner::run() {
   try {
     for (std::size_t i = 0; i < plan_.cases.size(); ++i) {
       if (progress_)
-        progress_({i, plan_.cases.size(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), plan_.cases[i].id});
+        progress_({i, plan_.cases.size(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+                   plan_.cases[i].id});
       run_case(plan_.cases[i]);
     }
   } catch (const Interrupted&) {
@@ -131,7 +134,8 @@ void Runner::unavailable_record(const ListedCase& listed, Lane& lane, const std:
 }
 
 Measurement Runner::attempt(Truth& truth, Lane& lane) {
-  const double deadline = plan_.deadline_s + truth.problem().flops * static_cast<double>(truth.problem().callers) / slowest_flops_per_s;
+  const double deadline =
+      plan_.deadline_s + truth.problem().flops * static_cast<double>(truth.problem().callers) / slowest_flops_per_s;
   Measurement m;
   try {
     if (!lane.worker) lane.worker = std::make_unique<Worker>(lane.spec(), arena_.fd());
@@ -198,7 +202,8 @@ void Runner::confirm(Truth& truth, Lane& lane, Judgement& j, Record& record) {
   }
   if (c.fresh_seed_failed < c.fresh_seed_runs) {
     j.verdict = Verdict::suspect;
-    j.reason += fmt::format("; under the rigorous bound, and repeated on {} of {} fresh seeds only: chance is not excluded", c.fresh_seed_failed, c.fresh_seed_runs);
+    j.reason += fmt::format("; under the rigorous bound, and repeated on {} of {} fresh seeds only: chance is not excluded",
+                            c.fresh_seed_failed, c.fresh_seed_runs);
   }
 }
 

@@ -18,7 +18,8 @@ struct Candidate {
   TargetSpec spec;
   std::string only_tag;
   std::string unavailable;  // known before anything is started (the CPU lacks the level): recorded once, not tried
-  double largest_flops = 0;  // leaves out bigger problems, so that an unoptimised library does not eat the level's time; 0: none
+  double largest_flops =
+      0;  // leaves out bigger problems, so that an unoptimised library does not eat the level's time; 0: none
 };
 
 struct TargetChoice {
@@ -32,10 +33,10 @@ std::vector<Candidate> choose_targets(const TargetChoice&);
 struct RunPlan {
   std::vector<ListedCase> cases;
   std::vector<Candidate> targets;
-  double deadline_s = 20;       // per call, plus time for the size of the problem
-  int confirmations = 2;        // further runs of a failure, each in a fresh worker
+  double deadline_s = 20;         // per call, plus time for the size of the problem
+  int confirmations = 2;          // further runs of a failure, each in a fresh worker
   int give_up_after_faults = 10;  // in a row on one target: its process cannot live; 0: never
-  std::set<std::string> done;   // record keys that a resumed run already has
+  std::set<std::string> done;     // record keys that a resumed run already has
 };
 
 struct Progress {

@@ -24,10 +24,15 @@ namespace {
 constexpr double hang_deadline_s = 0.5;
 
 Candidate candidate(std::string_view target, std::string_view variant) {
-  return {.spec = {.target = std::string(target), .variant = std::string(variant), .library = {}, .environment = {}}, .only_tag = {}, .unavailable = {}, .largest_flops = 0};
+  return {.spec = {.target = std::string(target), .variant = std::string(variant), .library = {}, .environment = {}},
+          .only_tag = {},
+          .unavailable = {},
+          .largest_flops = 0};
 }
 
-std::string with_seed(const std::string& id, int seed) { return canonical(fmt::format("{},seed={}", id, seed)); }
+std::string with_seed(const std::string& id, int seed) {
+  return canonical(fmt::format("{},seed={}", id, seed));
+}
 
 std::vector<ListedCase> seeded(const std::vector<std::string>& ids, int seeds) {
   std::vector<ListedCase> out;
@@ -148,7 +153,8 @@ SelftestResult run_selftest(const SelftestOptions& options, const std::function<
         for (const std::string& model : t.variants) {
           const std::size_t slot = out.clean.size();
           out.clean.emplace_back();
-          clean_parts.push_back([&, slot, model] { out.clean[slot] = test_model(op, model, options.clean_seeds, power, mutex); });
+          clean_parts.push_back(
+              [&, slot, model] { out.clean[slot] = test_model(op, model, options.clean_seeds, power, mutex); });
         }
   }
   const std::size_t total = fault_parts.size() + clean_parts.size();

@@ -18,8 +18,10 @@ std::vector<Candidate> of_library(const FoundLibrary& found, bool whole) {
   std::vector<Candidate> out;
   const TargetSpec plain{.target = found.family, .variant = {}, .library = found.path, .environment = {}};
   // The reference BLAS runs at one or two GFLOP/s; only the deep level gives it the big shapes.
-  out.push_back({.spec = plain, .only_tag = {}, .unavailable = {}, .largest_flops = found.family == "refblas" && !whole ? 1e9 : 0});
-  const auto variant = [&](std::string name, std::map<std::string, std::string> environment, std::string_view tag) -> Candidate& {
+  out.push_back(
+      {.spec = plain, .only_tag = {}, .unavailable = {}, .largest_flops = found.family == "refblas" && !whole ? 1e9 : 0});
+  const auto variant = [&](std::string name, std::map<std::string, std::string> environment,
+                           std::string_view tag) -> Candidate& {
     TargetSpec s = plain;
     s.variant = std::move(name), s.environment = std::move(environment), s.required = false;
     out.push_back({.spec = s, .only_tag = whole ? "" : std::string(tag), .unavailable = {}, .largest_flops = 0});
@@ -34,7 +36,8 @@ std::vector<Candidate> of_library(const FoundLibrary& found, bool whole) {
   }
   if (found.family == "onednn") {
     for (const CoreLevel& level : onednn_levels()) {
-      Candidate& c = variant("isa=" + level.name, {{"ONEDNN_MAX_CPU_ISA", level.name}, {"DNNL_MAX_CPU_ISA", level.name}}, "T32");
+      Candidate& c =
+          variant("isa=" + level.name, {{"ONEDNN_MAX_CPU_ISA", level.name}, {"DNNL_MAX_CPU_ISA", level.name}}, "T32");
       if (!level.cpu_has_it) c.unavailable = fmt::format("this CPU has not the instructions of {}", level.name);
     }
     variant("layout=packed", {}, "T32");
@@ -60,18 +63,23 @@ std::vector<TargetSpec> built_in() {
 std::string no_match(const std::string& pattern, const std::vector<Candidate>& known) {
   std::set<std::string> names;
   for (const Candidate& c : known) names.insert(c.spec.target);
-  return fmt::format("no target matches '{}'; there are {}, and their variants: see `assay list targets`", pattern, fmt::join(names, ", "));
+  return fmt::format("no target matches '{}'; there are {}, and their variants: see `assay list targets`", pattern,
+                     fmt::join(names, ", "));
 }
 
 }  // namespace
 
 std::vector<Candidate> choose_targets(const TargetChoice& choice) {
   std::vector<Candidate> known;
-  known.push_back({.spec = {.target = "eigen", .variant = {}, .library = {}, .environment = {}}, .only_tag = {}, .unavailable = {}, .largest_flops = 0});
+  known.push_back({.spec = {.target = "eigen", .variant = {}, .library = {}, .environment = {}},
+                   .only_tag = {},
+                   .unavailable = {},
+                   .largest_flops = 0});
   for (const FoundLibrary& found : find_libraries(choice.libraries))
     for (Candidate& c : of_library(found, choice.whole)) known.push_back(std::move(c));
   if (choice.patterns.empty()) return known;
-  for (TargetSpec& s : built_in()) known.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = {}, .largest_flops = 0});
+  for (TargetSpec& s : built_in())
+    known.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = {}, .largest_flops = 0});
   std::vector<Candidate> out;
   for (const std::string& pattern : choice.patterns) {
     std::size_t before = out.size();

@@ -30,11 +30,16 @@ double memory_needed(const Problem& p, const Layout& layout) {
 
 }  // namespace
 
-Truth::Truth(const std::string& case_id) : op_(&find_op(case_op(case_id))), problem_(make_problem(case_id)), layout_(lay_out(problem_)), outputs_(problem_.outputs()) {
+Truth::Truth(const std::string& case_id)
+    : op_(&find_op(case_op(case_id))),
+      problem_(make_problem(case_id)),
+      layout_(lay_out(problem_)),
+      outputs_(problem_.outputs()) {
   const double needed = memory_needed(problem_, layout_), free_bytes = static_cast<double>(available_memory());
   if (!(needed <= 0.9 * free_bytes))
-    throw Unavailable(fmt::format("this case needs about {:.1f} GiB of memory and {:.1f} GiB are free; choose a smaller problem", needed / (1 << 30),
-                                  free_bytes / (1 << 30)));
+    throw Unavailable(
+        fmt::format("this case needs about {:.1f} GiB of memory and {:.1f} GiB are free; choose a smaller problem",
+                    needed / (1 << 30), free_bytes / (1 << 30)));
   first_ = make(problem_.seed);
 }
 

@@ -76,8 +76,8 @@ struct Trial {
     const Operand& c = problem.operands[out];
     std::vector<std::uint64_t> bits;
     for (std::int64_t e = 0; e < element_count(c); ++e)
-      bits.push_back(
-          load_bits(c.dtype, buffers.images[out].storage + storage_index(c, e) * static_cast<std::int64_t>(size_bytes(c.dtype))));
+      bits.push_back(load_bits(
+          c.dtype, buffers.images[out].storage + storage_index(c, e) * static_cast<std::int64_t>(size_bytes(c.dtype))));
     return bits;
   }
 };
@@ -90,15 +90,16 @@ inline Expected truth(const Problem& p, std::uint64_t seed) {
 }
 inline std::vector<std::uint64_t> rounded_truth(const Problem& p, std::uint64_t seed) {
   std::vector<std::uint64_t> bits;
-  for (const double v : truth(p, seed).value) bits.push_back(encode(p.operands[output_index(p)].dtype, v + 0.0));  // -0 + 0 is +0
+  for (const double v : truth(p, seed).value)
+    bits.push_back(encode(p.operands[output_index(p)].dtype, v + 0.0));  // -0 + 0 is +0
   return bits;
 }
 /// What the judge would find in the output as it is now.
 inline Discrepancy judge(const Trial& t, const Expected& expected, const Arithmetic& arithmetic) {
   const std::size_t out = output_index(t.problem);
   const Operand& c = t.problem.operands[out];
-  return compare(c, t.buffers.storage(out), expected, find_op(t.problem.id.op).bound(t.problem, 0, expected, arithmetic), arithmetic,
-                 ~std::uint64_t{0} >> (64 - format(c.dtype).bits), true);
+  return compare(c, t.buffers.storage(out), expected, find_op(t.problem.id.op).bound(t.problem, 0, expected, arithmetic),
+                 arithmetic, ~std::uint64_t{0} >> (64 - format(c.dtype).bits), true);
 }
 
 /// Bytes outside the output's logical elements that differ from what fill() left there: gaps, guards, inputs.

@@ -11,7 +11,9 @@ using report::Verdict;
 
 namespace {
 
-Problem problem_of(const char* id = "g1:gemm:m=8,n=8,k=8") { return make_problem(id); }
+Problem problem_of(const char* id = "g1:gemm:m=8,n=8,k=8") {
+  return make_problem(id);
+}
 
 /// 64 elements, all right, two identical runs, a right second call.
 Measurement clean() {

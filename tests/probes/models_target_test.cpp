@@ -2,8 +2,8 @@
 // The "model" target: whole gemms of the correct accumulation models.
 #include <set>
 
-#include "reference/models/accumulate.hpp"
 #include "gemm_trial.hpp"
+#include "reference/models/accumulate.hpp"
 
 using namespace assay;
 using namespace assay::trial;

@@ -50,10 +50,12 @@ Operand matrix(std::string role, DType t, Access access, std::int64_t batch, std
   const std::int64_t inner = contiguous_cols ? cols : rows, outer = contiguous_cols ? rows : cols;
   const std::int64_t ld = std::max<std::int64_t>(1, inner) + pad;
   // Before any product of sizes is formed: a case id can name more than 64 bits can count.
-  const double elements = static_cast<double>(batch) * (static_cast<double>(ld) * static_cast<double>(outer) + static_cast<double>(gap));
+  const double elements =
+      static_cast<double>(batch) * (static_cast<double>(ld) * static_cast<double>(outer) + static_cast<double>(gap));
   if (!(elements <= 0x1p40))
-    throw CaseError(fmt::format("operand {} of gemm would have {:.3g} elements; the largest allowed is 2^40: choose smaller m, n, k or batch", o.role,
-                                elements));
+    throw CaseError(fmt::format(
+        "operand {} of gemm would have {:.3g} elements; the largest allowed is 2^40: choose smaller m, n, k or batch", o.role,
+        elements));
   const std::int64_t one = inner == 0 || outer == 0 ? 0 : (outer - 1) * ld + inner;
   const std::int64_t batch_stride = shared ? 0 : ld * outer + gap;
   o.dims = {batch, rows, cols};
@@ -92,10 +94,14 @@ constexpr double addend_limit = 64;
 
 double largest_product(const Call& c, const FillRule& rule) {
   switch (rule.family) {
-    case Family::integer: return static_cast<double>(rule.limit) * static_cast<double>(rule.limit);
-    case Family::reveal: return std::ldexp(1.0, reveal_bits(c.in));
-    case Family::position: return std::ldexp(1.0, std::min(24, format(c.in).precision));
-    default: return 1;
+    case Family::integer:
+      return static_cast<double>(rule.limit) * static_cast<double>(rule.limit);
+    case Family::reveal:
+      return std::ldexp(1.0, reveal_bits(c.in));
+    case Family::position:
+      return std::ldexp(1.0, std::min(24, format(c.in).precision));
+    default:
+      return 1;
   }
 }
 
@@ -112,26 +118,30 @@ Problem problem(const CaseId& id) {
   c.in = *parse_dtype(id.word("in"));
   c.out = id.word("out") == "same" ? c.in : *parse_dtype(id.word("out"));
   if (c.in != c.out && (c.in == DType::f64 || c.in == DType::f32 || (c.out != DType::f32)))
-    throw CaseError(fmt::format("gemm has no form with A, B in {} and C in {}; with in=bf16 or in=f16 use out=same or out=f32, "
-                                "else leave out= away",
-                                name(c.in), name(c.out)));
+    throw CaseError(
+        fmt::format("gemm has no form with A, B in {} and C in {}; with in=bf16 or in=f16 use out=same or out=f32, "
+                    "else leave out= away",
+                    name(c.in), name(c.out)));
   c.row_major = id.word("order") == "row";
   c.transpose_a = id.word("ta") == "t", c.transpose_b = id.word("tb") == "t";
   c.alpha = id.real("alpha"), c.beta = id.real("beta");
   const std::string& share = id.word("share");
   const std::int64_t gap = id.integer("gap");
   // Contiguous along columns of the logical matrix: row-major as stored, or column-major of the transpose.
-  p.operands.push_back(matrix("A", c.in, Access::in, c.batch, c.m, c.k, c.row_major != c.transpose_a, id.integer("pada"), gap,
-                              share == "a", 1));
-  p.operands.push_back(matrix("B", c.in, Access::in, c.batch, c.k, c.n, c.row_major != c.transpose_b, id.integer("padb"), gap,
-                              share == "b", 2));
+  p.operands.push_back(
+      matrix("A", c.in, Access::in, c.batch, c.m, c.k, c.row_major != c.transpose_a, id.integer("pada"), gap, share == "a", 1));
+  p.operands.push_back(
+      matrix("B", c.in, Access::in, c.batch, c.k, c.n, c.row_major != c.transpose_b, id.integer("padb"), gap, share == "b", 2));
   p.operands.push_back(matrix("C", c.out, c.beta == 0 ? Access::out : Access::inout, c.batch, c.m, c.n, c.row_major,
                               id.integer("padc"), gap, false, 3));
   for (Operand& o : p.operands) o.offset = id.integer("off");
   const Family family = *parse_family(id.word("fill"));
   FillRule a{.family = family, .outer_axis = 1, .inner_axis = 2, .left = true};
   FillRule b{.family = family, .outer_axis = 2, .inner_axis = 1, .left = false};
-  FillRule addend{.family = addend_family(family), .outer_axis = 1, .inner_axis = 2, .left = true,
+  FillRule addend{.family = addend_family(family),
+                  .outer_axis = 1,
+                  .inner_axis = 2,
+                  .left = true,
                   .limit = static_cast<std::int64_t>(addend_limit)};
   if (family == Family::integer) {
     // 2^24 for an fp32 accumulator; fp16 results must also stay below 65504.
@@ -144,7 +154,8 @@ Problem problem(const CaseId& id) {
   if (c.beta == 0) p.leans_on.push_back(Convention::beta_zero_ignores_c);
   if (c.alpha == 0) p.leans_on.push_back(Convention::alpha_zero_ignores_ab);
   // With alpha = 0 nothing of A or B may show, so there is nothing to propagate.
-  if (c.alpha != 0 && (family == Family::nan_one || family == Family::inf_one)) p.leans_on.push_back(Convention::nan_propagates);
+  if (c.alpha != 0 && (family == Family::nan_one || family == Family::inf_one))
+    p.leans_on.push_back(Convention::nan_propagates);
   if (family == Family::subnormal) p.leans_on.push_back(Convention::keeps_subnormals);
   p.seed = static_cast<std::uint64_t>(id.integer("seed"));
   p.repeat = id.integer("repeat");
@@ -165,8 +176,15 @@ std::vector<Expected> expect(const Problem& p, Storage inputs, std::vector<std::
   if (c.beta != 0) addend = gather(p.operands[2], inputs[2]);
   // A scalar is passed to the library in the format it computes in, so that is the scalar the truth uses.
   const DType scalar = c.out == DType::f64 ? DType::f64 : DType::f32;
-  const reference::Gemm g{.batch = c.batch, .m = c.m, .n = c.n, .k = c.k, .alpha = round_to(scalar, c.alpha),
-                          .beta = round_to(scalar, c.beta), .a = a, .b = b, .c = addend};
+  const reference::Gemm g{.batch = c.batch,
+                          .m = c.m,
+                          .n = c.n,
+                          .k = c.k,
+                          .alpha = round_to(scalar, c.alpha),
+                          .beta = round_to(scalar, c.beta),
+                          .a = a,
+                          .b = b,
+                          .c = addend};
   return {reference::gemm(g, c.out == DType::f64, true, std::move(rows))};
 }
 
@@ -181,7 +199,8 @@ bool exact_under(const Problem& p, const Arithmetic& arithmetic) {
 }
 
 Bound bound(const Problem& p, std::size_t, const Expected& expected, const Arithmetic& arithmetic) {
-  return product_sum_bound(expected, arithmetic, exchangeable(p.fills[0].family), exact_under(p, arithmetic), p.operands[0].dtype);
+  return product_sum_bound(expected, arithmetic, exchangeable(p.fills[0].family), exact_under(p, arithmetic),
+                           p.operands[0].dtype);
 }
 
 }  // namespace

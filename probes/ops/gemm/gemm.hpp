@@ -19,7 +19,7 @@ struct Call {
   std::int64_t lda = 1, ldb = 1, ldc = 1;
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // 0 on A or B: one matrix shared by the whole batch
   double alpha = 1, beta = 0;
-  bool pointer_array = false;                             // mode=pointers: batch entries by pointer, in shuffled order
+  bool pointer_array = false;  // mode=pointers: batch entries by pointer, in shuffled order
 };
 
 Call call_of(const Problem&);
@@ -31,10 +31,10 @@ std::int64_t pointer_order(std::int64_t i, std::int64_t batch);
 Op make();
 
 /// Targets, one file each.
-std::vector<Target> cpu_targets();      // eigen, and CBLAS libraries opened by path (openblas, blis, refblas, cblas)
-Target model_target();                  // "model": correct accumulation models, variant = model name
-Target planted_target();                // "planted": one fault per variant, through the real path
-Target simulated_target();              // "sim": own address space, asynchronous queue, late sticky error, workspace
+std::vector<Target> cpu_targets();  // eigen, and CBLAS libraries opened by path (openblas, blis, refblas, cblas)
+Target model_target();              // "model": correct accumulation models, variant = model name
+Target planted_target();            // "planted": one fault per variant, through the real path
+Target simulated_target();          // "sim": own address space, asynchronous queue, late sticky error, workspace
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 
