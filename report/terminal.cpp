@@ -120,14 +120,62 @@ std::string as_table(const std::string& op, const Table& t, const TerminalOption
   return out;
 }
 
+/// Items after `head`, joined by separators and wrapped to the width, later lines indented.
+std::string wrapped(Cell line, const std::vector<Cell>& items, std::string_view separator, int width) {
+  constexpr std::string_view indent = "      ";
+  std::string out;
+  bool first = true;
+  for (const Cell& item : items) {
+    if (!first) line.add(separator);
+    if (!first && line.width + 1 + item.width + separator.size() > static_cast<std::size_t>(std::max(width, 1))) {
+      out += line.text + "\n";
+      line = {};
+      line.add(indent);
+    } else {
+      line.add(" ");
+    }
+    line.text += item.text, line.width += item.width;
+    first = false;
+  }
+  return out + line.text + "\n";
+}
+
+/// One line per target where it fits: what a table would say in a row.
 std::string as_list(const std::string& op, const Table& t, const TerminalOptions& o) {
   std::string out = op + "\n";
   for (const std::string& target : t.targets) {
-    out += "  " + target + "\n";
+    std::vector<Cell> cells;
     for (const std::string& f : t.formats) {
       const auto it = t.counts.find({target, f});
-      if (it != t.counts.end()) out += "    " + f + "  " + count_cell(it->second, o).text + "\n";
+      if (it == t.counts.end()) continue;
+      const Cell count = count_cell(it->second, o);
+      cells.push_back({f + " " + count.text, f.size() + 1 + count.width});
     }
+    Cell head;
+    head.add("  " + target);
+    out += wrapped(head, cells, ";", o.width);
+  }
+  return out;
+}
+
+/// Takes the targets on which nothing ran out of the table: most are levels that this CPU lacks. They are named below it.
+std::string take_not_run(Table& t, const TerminalOptions& o) {
+  std::string out;
+  for (const Standing s : {Standing::unavailable, Standing::unsupported}) {
+    std::vector<Cell> names;
+    std::erase_if(t.targets, [&](const std::string& target) {
+      bool only = true;
+      for (const std::string& f : t.formats)
+        if (const auto it = t.counts.find({target, f}); it != t.counts.end())
+          for (std::size_t i = 0; i < standings; ++i) only &= i == static_cast<std::size_t>(s) || it->second[i] == 0;
+      if (only) names.emplace_back().add(target);
+      return only;
+    });
+    if (names.empty()) continue;
+    const Style look = style(s);
+    Cell head;
+    head.add(fmt::format("{} {}:", o.unicode ? look.glyph : look.ascii, name(s)), o.color ? look.color : "");
+    out += wrapped(head, names, ",", o.width);
   }
   return out;
 }
@@ -175,8 +223,10 @@ std::string terminal_table(std::span<const Record> records, const TerminalOption
   std::string out;
   for (const std::string& op : ops) {
     if (!out.empty()) out += "\n";
-    const std::string table = as_table(op, tables[op], o);
-    out += table.empty() ? as_list(op, tables[op], o) : table;
+    Table& t = tables[op];
+    const std::string not_run = take_not_run(t, o);
+    const std::string table = as_table(op, t, o);
+    out += (table.empty() ? as_list(op, t, o) : table) + not_run;
   }
   return out;
 }
