@@ -6,10 +6,10 @@
 #include <strings.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 
 #include "probes/library/library.hpp"
+#include "probes/ops/variant.hpp"
 
 namespace assay::gemm {
 
@@ -101,22 +101,10 @@ std::optional<std::string> refuses(const Problem& problem, const TargetSpec& spe
       name(c.in), name(c.out), spec.name());
 }
 
-/// The part after "core=" or "threads=", empty when the variant is another.
-std::string option(const TargetSpec& spec, std::string_view key) {
-  return spec.variant.starts_with(key) ? spec.variant.substr(key.size()) : "";
-}
-
-void require_environment(const TargetSpec& spec, const char* variable, const std::string& value) {
-  const char* set = std::getenv(variable);
-  if (set == nullptr || value != set)
-    throw Unavailable(fmt::format("{} needs {}={} in the environment before the library is loaded; it is {}", spec.name(),
-                                  variable, value, set == nullptr ? "not set" : fmt::format("\"{}\"", set)));
-}
-
 /// Before the library is opened: opening it is what runs the code that the CPU may lack.
 void check_variant(const TargetSpec& spec) {
   if (spec.variant.empty()) return;
-  if (const std::string level = option(spec, "core="); !level.empty()) {
+  if (const std::string level = variant_option(spec, "core="); !level.empty()) {
     if (spec.target != "openblas")
       throw Unavailable(fmt::format("{} has no selectable core types; they are OpenBLAS's", spec.target));
     const std::vector<CoreLevel> levels = openblas_levels();
@@ -127,7 +115,7 @@ void check_variant(const TargetSpec& spec) {
     require_environment(spec, "OPENBLAS_CORETYPE", level);
     return;
   }
-  if (const std::string threads = option(spec, "threads="); !threads.empty()) {
+  if (const std::string threads = variant_option(spec, "threads="); !threads.empty()) {
     if (spec.target == "openblas") return require_environment(spec, "OPENBLAS_NUM_THREADS", threads);
     if (spec.target == "blis") return require_environment(spec, "BLIS_NUM_THREADS", threads);
     if (spec.target == "mkl") return require_environment(spec, "MKL_NUM_THREADS", threads);
@@ -138,7 +126,7 @@ void check_variant(const TargetSpec& spec) {
 
 /// After it is opened: did the library do as it was told? A level it was built without is replaced in silence.
 void check_answer(const TargetSpec& spec, const Cblas& library) {
-  if (const std::string level = option(spec, "core="); !level.empty()) {
+  if (const std::string level = variant_option(spec, "core="); !level.empty()) {
     const std::string core = library.core();
     if (core.empty())
       throw Unavailable(
@@ -146,7 +134,7 @@ void check_answer(const TargetSpec& spec, const Cblas& library) {
     if (::strcasecmp(core.c_str(), level.c_str()) != 0)
       throw Unavailable(fmt::format("this library answers {} when asked for {}: it silently replaced it", core, level));
   }
-  if (const std::string threads = option(spec, "threads="); !threads.empty())
+  if (const std::string threads = variant_option(spec, "threads="); !threads.empty())
     if (library.threads() != 0 && fmt::to_string(library.threads()) != threads)
       throw Unavailable(fmt::format("this library uses {} threads when asked for {}", library.threads(), threads));
 }

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "probes/library/onednn.hpp"
 #include "probes/ops/gemm/blas.hpp"
 #include "probes/ops/gemm/cpu_targets.hpp"
+#include "probes/ops/variant.hpp"
 
 namespace assay::gemm {
 
@@ -138,24 +138,12 @@ std::optional<std::string> refuses(const Problem& problem, const TargetSpec&) {
   return std::nullopt;
 }
 
-/// The part after "isa=" or the like, empty when the variant is another.
-std::string option(const TargetSpec& spec, std::string_view key) {
-  return spec.variant.starts_with(key) ? spec.variant.substr(key.size()) : "";
-}
-
-void require_environment(const TargetSpec& spec, const char* variable, const std::string& value) {
-  const char* set = std::getenv(variable);
-  if (set == nullptr || value != set)
-    throw Unavailable(fmt::format("{} needs {}={} in the environment before the library is loaded; it is {}", spec.name(),
-                                  variable, value, set == nullptr ? "not set" : fmt::format("\"{}\"", set)));
-}
-
 /// Before the library is opened.
 void check_variant(const TargetSpec& spec) {
   if (spec.variant.empty() || spec.variant == "layout=packed") return;
-  if (const std::string threads = option(spec, "threads="); !threads.empty())
+  if (const std::string threads = variant_option(spec, "threads="); !threads.empty())
     return require_environment(spec, "OMP_NUM_THREADS", threads);
-  if (const std::string isa = option(spec, "isa="); !isa.empty()) {
+  if (const std::string isa = variant_option(spec, "isa="); !isa.empty()) {
     const std::vector<CoreLevel> levels = onednn_levels();
     const auto known = std::ranges::find(levels, isa, &CoreLevel::name);
     if (known == levels.end())
@@ -170,9 +158,10 @@ void check_variant(const TargetSpec& spec) {
 
 /// After it is opened: a level that the library does not know, or that was built out of it, is replaced in silence.
 void check_answer(const TargetSpec& spec, const onednn::Library& library) {
-  if (const std::string isa = option(spec, "isa="); !isa.empty() && library.isa() != isa)
+  if (const std::string isa = variant_option(spec, "isa="); !isa.empty() && library.isa() != isa)
     throw Unavailable(fmt::format("this library answers {} when asked for {}: it silently replaced it", library.isa(), isa));
-  if (const std::string threads = option(spec, "threads="); !threads.empty() && fmt::to_string(library.threads()) != threads)
+  if (const std::string threads = variant_option(spec, "threads=");
+      !threads.empty() && fmt::to_string(library.threads()) != threads)
     throw Unavailable(fmt::format("this library uses {} threads when asked for {} ({} runtime)", library.threads(), threads,
                                   library.runtime_text()));
 }
