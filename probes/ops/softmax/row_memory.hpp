@@ -39,7 +39,7 @@ T row_max(const T* x, std::size_t n, T from) {
 inline Contract contract_of(const char* source, bool masked_row_is_zero = false) {
   Contract c;
   const Promise yes{true, source};
-  c.nan_propagates = c.keeps_subnormals = c.repeatable = yes;
+  c.nan_propagates = c.nan_confined = c.keeps_subnormals = c.repeatable = yes;
   (masked_row_is_zero ? c.masked_row_is_zero : c.masked_row_is_nan) = yes;
   return c;
 }
