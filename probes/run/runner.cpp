@@ -46,7 +46,9 @@ struct Runner::Lane {
   std::unique_ptr<Worker> worker;
   int faults_in_a_row = 0;
   std::map<std::string, int> alike;  // failures of this verdict and label that every re-run repeated
-  std::string down;                  // why nothing more is tried on this target
+  std::string down;                  // why nothing (more) is tried on this target
+  bool told = false;                 // a record says so already; a target that is not required needs no other
+  std::string shown_library;         // its path as records write it
 
   const TargetSpec& spec() const { return candidate.spec; }
 };
@@ -56,6 +58,8 @@ Runner::Runner(RunPlan plan, Sink sink, std::function<void(const Progress&)> pro
   for (Candidate& c : plan_.targets) {
     lanes_.push_back(std::make_unique<Lane>());
     lanes_.back()->candidate = c;
+    lanes_.back()->down = c.unavailable;
+    lanes_.back()->shown_library = report::redact(c.spec.library);
   }
 }
 
@@ -97,16 +101,11 @@ void Runner::run_case(const ListedCase& listed) {
     if (!takes(*lane, listed)) continue;
     Record key;
     key.case_id = listed.id, key.target = lane->spec().target, key.variant = lane->spec().variant;
-    key.library.path = report::redact(lane->spec().library);
+    key.library.path = lane->shown_library;
     if (plan_.done.contains(report::key(key))) continue;
-    if (!lane->candidate.unavailable.empty()) {
-      unavailable_record(listed, *lane, lane->candidate.unavailable);
-      lane->candidate.unavailable.clear();
-      lane->down = "said once";
-      continue;
-    }
     if (!lane->down.empty()) {
-      if (lane->spec().required) unavailable_record(listed, *lane, lane->down);
+      if (lane->spec().required || !lane->told) unavailable_record(listed, *lane, lane->down);
+      lane->told = true;
       continue;
     }
     if (!truth && too_big.empty()) {
@@ -127,7 +126,7 @@ void Runner::unavailable_record(const ListedCase& listed, Lane& lane, const std:
   Record r;
   r.case_id = listed.id, r.op = case_op(listed.id), r.tags = listed.tags, r.formats = make_problem(listed.id).formats;
   r.target = lane.spec().target, r.variant = lane.spec().variant, r.required = lane.spec().required;
-  r.library.path = report::redact(lane.spec().library);
+  r.library.path = lane.shown_library;
   r.verdict = Verdict::unavailable;
   r.reason = why;
   sink_(r);
@@ -170,8 +169,11 @@ void Runner::run_on(Truth& truth, const ListedCase& listed, Lane& lane) {
   lane.faults_in_a_row = j.verdict == Verdict::fault ? lane.faults_in_a_row + 1 : 0;
   if (plan_.give_up_after_faults > 0 && lane.faults_in_a_row >= plan_.give_up_after_faults)
     lane.down = fmt::format("not tried: {} calls in a row ended their process", lane.faults_in_a_row);
-  // A library that cannot be opened, or a level that it replaces, stays so for every case.
-  if (m.outcome == Outcome::unavailable && first_use) lane.down = m.reason;
+  // A library that cannot be opened, or a level that it replaces, stays so for every case; this record says it.
+  if (m.outcome == Outcome::unavailable && first_use) {
+    lane.down = m.reason;
+    lane.told = true;
+  }
   sink_(record);
 }
 
@@ -225,7 +227,7 @@ void Runner::identify(Lane& lane, const CallReport& report, Record& record) {
     identities_[path] = mine;
   }
   record.library = identities_[path];
-  record.library.path = report::redact(record.library.path);
+  record.library.path = lane.shown_library;
   if (auto core = report.facts.find("core"); core != report.facts.end()) record.library.core = core->second;
   if (auto version = report.facts.find("version"); version != report.facts.end()) record.library.version = version->second;
 }

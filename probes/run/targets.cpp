@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 
-#include <algorithm>
 #include <set>
 
 #include "probes/library/library.hpp"

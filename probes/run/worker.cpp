@@ -29,14 +29,11 @@ void check_heap(bool whole) {
   if (whole) malloc_trim(0);
 }
 
-void limit_memory(std::size_t arena_bytes) {
-#ifdef __SANITIZE_ADDRESS__
-  (void)arena_bytes;  // AddressSanitizer reserves terabytes
-#else
-  // A library that takes all memory must fail alone, not drag the machine into swap.
-  const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes;
-  const rlim_t limit = physical + 2 * arena_bytes;
-  const rlimit l{limit, limit};
+/// A library that takes all memory must fail alone, not drag the machine into swap.
+void limit_memory() {
+#ifndef __SANITIZE_ADDRESS__  // which reserves terabytes
+  const rlim_t physical = static_cast<rlim_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes;
+  const rlimit l{physical, physical};
   setrlimit(RLIMIT_DATA, &l);
 #endif
 }
@@ -133,7 +130,7 @@ Reply guarded(Body body) {
 
 int worker_main() {
   mallopt(M_PERTURB, 0xA5);  // neither fresh nor freed heap memory reads as zero
-  limit_memory(0);
+  limit_memory();
   std::unique_ptr<Session> session;
   std::vector<report::LibraryIdentity> known;
   while (const std::optional<std::string> text = receive_message(worker_socket_fd)) {

@@ -72,6 +72,10 @@ class RealLibraries(e2e.EndToEnd):
         self.assert_code(got, 3)
         self.assertIn(missing, got.last)
         self.assertEqual(self.by_target()[f"openblas:core={missing}"]["verdict"], "unavailable")
+        self.run_cases([f"openblas:core={missing}"], [SMALL, TINY], out="two")
+        reasons = [r["reason"] for r in self.records("two")]
+        self.assertEqual(len(reasons), 2)
+        self.assertTrue(all(missing in reason for reason in reasons), reasons)
         alone = self.run_cases([f"openblas:core={missing}"], [SMALL], out="alone")
         self.assert_code(alone, 2)
         self.assertNotIn("PASS", alone.last)
