@@ -20,6 +20,25 @@ std::string describe(const Arithmetic& a) {
   if (a.splits > 1) s += ", " + std::to_string(a.splits) + " split-K partials in " + text(a.split_format);
   if (a.function_ulps != 2 || a.function_ulps_per_x != 0)
     s += ", functions within " + number(a.function_ulps) + " + " + number(a.function_ulps_per_x) + "|x| ulp";
+  switch (a.transform) {
+    case Transform::none:
+      break;
+    case Transform::winograd_2:
+      s += ", Winograd F(2,3)";
+      break;
+    case Transform::winograd_4:
+      s += ", Winograd F(4,3)";
+      break;
+    case Transform::winograd_6:
+      s += ", Winograd F(6,3)";
+      break;
+    case Transform::fft:
+      s += ", FFT";
+      break;
+  }
+  if (a.scores != DType::f32 && a.scores != a.accumulator) s += ", scores held in " + text(a.scores);
+  if (a.probabilities != DType::f32 && a.probabilities != a.accumulator)
+    s += ", probabilities held in " + text(a.probabilities);
   return s + ", " + text(a.output) + " output";
 }
 

@@ -13,6 +13,9 @@ enum class Accumulation : std::uint8_t {
   tensor_core,  // blocks of nb exact products aligned, truncated to F fraction bits, summed; published models
 };
 
+/// A convolution that multiplies something else than taps and samples; its errors are larger and spread between outputs.
+enum class Transform : std::uint8_t { none, winograd_2, winograd_4, winograd_6, fft };
+
 /// How one sum of k products is rounded. Every field is a fact about the target, not a tolerance.
 struct Arithmetic {
   DType operand = DType::f32;      // format the operands are reduced to before they are multiplied
@@ -27,6 +30,9 @@ struct Arithmetic {
   // of |argument|. 2 and 0 is what maths libraries document; a fast exp that multiplies by log2(e) first errs more the larger
   // |x| is.
   double function_ulps = 2, function_ulps_per_x = 0;
+  Transform transform = Transform::none;
+  // Attention: formats in which scores and unnormalised or normalised probabilities are held between its two products.
+  DType scores = DType::f32, probabilities = DType::f32;
   bool operator==(const Arithmetic&) const = default;
 };
 
@@ -45,6 +51,7 @@ struct Contract {
   Promise nan_confined{};         // NaN or Inf reaches only results computed from it (Winograd and FFT cannot promise that)
   Promise masked_row_is_nan{};    // a row of nothing but -Inf gives NaN, as IEEE 754 arithmetic would ...
   Promise masked_row_is_zero{};   // ... or probabilities of zero; at most one of the two is promised
+  Promise limit_at_infinity{};    // an activation of -Inf is its limit, not the NaN that -Inf * 0 gives
 };
 
 std::string describe(const Arithmetic&);

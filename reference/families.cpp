@@ -279,6 +279,27 @@ std::uint64_t shifted_bits(const Recipe& r, const Position& p) {
   return encoded(r, signed_value(((w[1] & 1) != 0 ? shift : -shift) + logit_normal(words(r, p.index)), -45));
 }
 
+/// 29 fraction bits of the normal part: more than any format but fp64 holds beside the offset.
+std::uint64_t offset_bits(const Recipe& r, const Position& p) {
+  const bool negative = (words(r, p.line, per_line)[0] & 1) != 0;
+  const std::int64_t offset = std::int64_t{1} << (29 + std::min<std::int64_t>(r.rule.limit, 24));
+  return encoded(r, signed_value((negative ? -offset : offset) + (657529896 * normal_sum(words(r, p.index)) >> 16), -29));
+}
+
+/// Neighbours along the row have opposite signs, at random which; the last of an odd row is 0.
+std::uint64_t balanced_bits(const Recipe& r, const Position& p) {
+  if ((p.inner | 1) >= r.length) return 0;
+  const bool second = (p.inner & 1) != 0;
+  const bool swapped = (words(r, p.index - (second ? r.inner_step : 0))[0] >> 31) != 0;
+  return encoded(r, {second != swapped, 1, 0});
+}
+
+std::uint64_t pattern_bits(const Recipe& r, const Position& p) {
+  if (r.format->bits == 16) return p.index & 0xFFFF;
+  const PhiloxCounter w = words(r, p.index);
+  return r.format->bits == 32 ? w[0] : std::uint64_t{w[1]} << 32 | w[0];
+}
+
 /// An operand without a contracted axis has no rows of logits: it follows the normal family.
 template <class Function>
 auto rows_only(const Function& f) {
@@ -348,6 +369,12 @@ void draw(const Recipe& r, Position first, const Position& step, std::int64_t co
       return with(rows_only(extreme_bits));
     case Family::shifted:
       return with(rows_only(shifted_bits));
+    case Family::offset:
+      return with(rows_only(offset_bits));
+    case Family::balanced:
+      return with(rows_only(balanced_bits));
+    case Family::patterns:
+      return with(rows_only(pattern_bits));
   }
 }
 

@@ -49,11 +49,18 @@ constexpr FamilyRow rows[] = {
     {Family::all_masked, "all_masked", false, false},
     {Family::extreme, "extreme", false, false},
     {Family::shifted, "shifted", false, false},
+    {Family::offset, "offset", false, false},
+    {Family::balanced, "balanced", false, false},
+    {Family::patterns, "patterns", false, false},
 };
 
 constexpr Family logits[] = {Family::normal,     Family::uniform, Family::heavy,   Family::two_level, Family::nan_one,
                              Family::inf_one,    Family::dyadic,  Family::one_hot, Family::constant,  Family::masked,
                              Family::all_masked, Family::extreme, Family::shifted};
+
+constexpr Family activations[] = {Family::normal,  Family::uniform,  Family::heavy,   Family::two_level, Family::nan_one,
+                                  Family::inf_one, Family::constant, Family::extreme, Family::shifted,   Family::subnormal,
+                                  Family::offset,  Family::balanced, Family::patterns};
 
 constexpr auto listed = [] {
   std::array<Family, std::size(rows)> families{};
@@ -186,6 +193,9 @@ std::span<const Family> all_families() {
 
 std::span<const Family> product_families() {
   return std::span(listed).first(static_cast<std::size_t>(Family::subnormal) + 1);
+}
+std::span<const Family> activation_families() {
+  return activations;
 }
 std::span<const Family> logit_families() {
   return logits;

@@ -36,6 +36,10 @@ enum class Family : std::uint8_t {
   all_masked,  // masked, and one row of nothing but -Inf
   extreme,     // rows near -10^4, near 10^4, and of both
   shifted,     // normal plus a large power of two per row
+  // Rows of activations, for normalisation and elementwise operations.
+  offset,    // normal plus or minus 2^FillRule::limit, one sign per row: limit is the logarithm of mean over deviation
+  balanced,  // +1 and -1 in equal number per row (one 0 when it is odd): mean 0, variance 1 without rounding
+  patterns,  // every bit pattern of a 16-bit format in turn, NaN and Inf included; wider formats: random patterns
 };
 
 std::string_view name(Family);
@@ -43,6 +47,8 @@ std::optional<Family> parse_family(std::string_view);
 std::span<const Family> all_families();
 /// Those made for products of two operands (gemm and what is computed as one).
 std::span<const Family> product_families();
+/// Those made for rows of activations.
+std::span<const Family> activation_families();
 /// Those made for rows of logits.
 std::span<const Family> logit_families();
 
@@ -57,7 +63,7 @@ struct FillRule {
   int outer_axis = 0;      // index into Operand::dims of the non-contracted axis (rows of A, columns of B)
   int inner_axis = 0;      // index of the contracted axis (k)
   bool left = true;        // A-like (true) or B-like
-  std::int64_t limit = 1;  // integer family: largest |v|
+  std::int64_t limit = 1;  // integer family: largest |v|; offset family: at most 24
   int exponent = 0;        // every finite value is multiplied by 2^exponent before it is rounded
 };
 

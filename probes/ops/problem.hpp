@@ -18,7 +18,8 @@ enum class Convention : std::uint8_t {
   alpha_zero_ignores_ab,
   nan_propagates,
   keeps_subnormals,
-  masked_row
+  masked_row,
+  infinite_argument
 };
 
 struct Problem {

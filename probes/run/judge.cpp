@@ -49,7 +49,8 @@ const char* broken_convention(const Problem& p, const Measurement& m, const Find
       case Convention::keeps_subnormals:
         break;  // compare already leaves flushed values out when they are not promised
       case Convention::masked_row:
-        break;  // judge_masked_rows
+      case Convention::infinite_argument:
+        break;  // judge_two_values
     }
   }
   return nullptr;
@@ -63,23 +64,32 @@ std::string worst(const Problem& p, const Finding& d) {
   return d.exact ? values : values + fmt::format(", {:.3g} times the bound", w.error_over_bound);
 }
 
-/// Rows of nothing but -Inf: NaN by IEEE 754 arithmetic, zero by the convention of flash-style kernels. What is promised must
-/// be kept; where nothing is promised, either is policy.
-std::optional<Judgement> judge_masked_rows(const Contract& promised, const Finding& d, const std::string& call) {
+/// Elements with two accepted values (Expected::other): the value is NaN by IEEE 754 arithmetic, the other is a number by
+/// convention. What is promised must be kept; where nothing is promised, either is policy.
+std::optional<Judgement> judge_two_values(const Problem& p, const Contract& promised, const Finding& d,
+                                          const std::string& call) {
   if (d.two_values == 0) return std::nullopt;
+  const bool masked = std::ranges::count(p.leans_on, Convention::infinite_argument) == 0;
+  const char* const where = masked ? "of fully masked rows" : "whose argument is -Inf";
+  const char* const number = masked ? "zero probabilities" : "the limit of the function";
+  const bool nan_due = masked && promised.masked_row_is_nan.made;
+  const bool number_due = masked ? promised.masked_row_is_zero.made : promised.limit_at_infinity.made;
   const std::int64_t kept_nan = d.two_values - d.took_other;
   const auto broken = [&](std::int64_t count, const char* gave, const char* due) {
-    return Judgement{Verdict::fail, "WRONG",
-                     fmt::format("{} gave {} in {} of fully masked rows, where its contract promises {}", call, gave,
-                                 share(count, d.two_values), due)};
+    return Judgement{
+        Verdict::fail, "WRONG",
+        fmt::format("{} gave {} in {} {}, where its contract promises {}", call, gave, share(count, d.two_values), where, due)};
   };
-  if (promised.masked_row_is_nan.made && d.took_other > 0) return broken(d.took_other, "zero probabilities", "NaN");
-  if (promised.masked_row_is_zero.made && kept_nan > 0) return broken(kept_nan, "NaN", "zero probabilities");
-  if (!promised.masked_row_is_nan.made && !promised.masked_row_is_zero.made && d.took_other > 0)
+  if (nan_due && d.took_other > 0) return broken(d.took_other, number, "NaN");
+  if (number_due && kept_nan > 0) return broken(kept_nan, "NaN", number);
+  if (nan_due || number_due) return std::nullopt;
+  // What IEEE 754 arithmetic gives for a masked row, and the limit of an activation, need no remark.
+  const std::int64_t remarkable = masked ? d.took_other : kept_nan;
+  if (remarkable > 0)
     return Judgement{Verdict::pass, "POLICY",
-                     fmt::format("{} the library gives zero probabilities for fully masked rows, which its contract does not "
-                                 "mention: a convention, not an error",
-                                 call)};
+                     fmt::format("{} the library gives {} in {} {}, which its contract does not mention: a convention, not an "
+                                 "error",
+                                 call, masked ? number : "NaN", share(remarkable, d.two_values), where)};
   return std::nullopt;
 }
 
@@ -101,7 +111,7 @@ Judgement judge_values(const Problem& p, const Measurement& m, const Finding& d,
             fmt::format("{} is wrong in {}{}{}{}", call, share(d.bad, d.compared), first, worst(p, d),
                         d.exact ? " (integer data: every correct order of summation gives these bits)" : "")};
   }
-  if (const std::optional<Judgement> masked = judge_masked_rows(m.report.contract, d, call)) return *masked;
+  if (const std::optional<Judgement> judged = judge_two_values(p, m.report.contract, d, call)) return *judged;
   // Many elements over the statistical gate and none over the rigorous bound: the precision is not the declared one.
   if (d.over_iid > 0) {
     const bool mode = d.over_iid * 100 >= d.compared && d.compared >= 64;
@@ -221,11 +231,15 @@ report::Record make_record(Truth& truth, const TargetSpec& spec, const Measureme
   // would be most of the file.
   const bool questioned = j.verdict != Verdict::pass || !j.label.empty();
   if (questioned)
-    r.contract = {
-        {"beta = 0 ignores C", promise(c.beta_zero_ignores_c)}, {"alpha = 0 ignores A, B", promise(c.alpha_zero_ignores_ab)},
-        {"NaN propagates", promise(c.nan_propagates)},          {"NaN stays where it belongs", promise(c.nan_confined)},
-        {"subnormals kept", promise(c.keeps_subnormals)},       {"repeatable", promise(c.repeatable)},
-        {"masked row is NaN", promise(c.masked_row_is_nan)},    {"masked row is zero", promise(c.masked_row_is_zero)}};
+    r.contract = {{"beta = 0 ignores C", promise(c.beta_zero_ignores_c)},
+                  {"alpha = 0 ignores A, B", promise(c.alpha_zero_ignores_ab)},
+                  {"NaN propagates", promise(c.nan_propagates)},
+                  {"NaN stays where it belongs", promise(c.nan_confined)},
+                  {"subnormals kept", promise(c.keeps_subnormals)},
+                  {"repeatable", promise(c.repeatable)},
+                  {"masked row is NaN", promise(c.masked_row_is_nan)},
+                  {"masked row is zero", promise(c.masked_row_is_zero)},
+                  {"activation of -Inf is its limit", promise(c.limit_at_infinity)}};
   r.comparison = comparison(m.first, p, 0);
   if (m.second && questioned) r.second = comparison(*m.second, p, m.second_rows);
   const Finding& shown = m.first.bad + m.first.over_iid > 0 || !m.second ? m.first : *m.second;

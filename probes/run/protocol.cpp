@@ -28,7 +28,10 @@ json to_json(const Arithmetic& a) {
           {"split_format", name(a.split_format)},
           {"output", name(a.output)},
           {"function_ulps", a.function_ulps},
-          {"function_ulps_per_x", a.function_ulps_per_x}};
+          {"function_ulps_per_x", a.function_ulps_per_x},
+          {"transform", static_cast<int>(a.transform)},
+          {"scores", name(a.scores)},
+          {"probabilities", name(a.probabilities)}};
 }
 
 DType dtype(const json& j) {
@@ -42,6 +45,8 @@ Arithmetic arithmetic_from_json(const json& j) {
   a.block = j.at("block"), a.fraction_bits = j.at("fraction_bits"), a.splits = j.at("splits");
   a.split_format = dtype(j.at("split_format")), a.output = dtype(j.at("output"));
   a.function_ulps = j.at("function_ulps"), a.function_ulps_per_x = j.at("function_ulps_per_x");
+  a.transform = static_cast<Transform>(j.at("transform").get<int>());
+  a.scores = dtype(j.at("scores")), a.probabilities = dtype(j.at("probabilities"));
   return a;
 }
 
@@ -60,13 +65,14 @@ json to_json(const Contract& c) {
           {"repeatable", to_json(c.repeatable)},
           {"confined", to_json(c.nan_confined)},
           {"masked_nan", to_json(c.masked_row_is_nan)},
-          {"masked_zero", to_json(c.masked_row_is_zero)}};
+          {"masked_zero", to_json(c.masked_row_is_zero)},
+          {"limit", to_json(c.limit_at_infinity)}};
 }
 
 Contract contract_from_json(const json& j) {
-  return {promise_from_json(j.at("beta_zero")),  promise_from_json(j.at("alpha_zero")), promise_from_json(j.at("nan")),
-          promise_from_json(j.at("subnormals")), promise_from_json(j.at("repeatable")), promise_from_json(j.at("confined")),
-          promise_from_json(j.at("masked_nan")), promise_from_json(j.at("masked_zero"))};
+  return {promise_from_json(j.at("beta_zero")),  promise_from_json(j.at("alpha_zero")),  promise_from_json(j.at("nan")),
+          promise_from_json(j.at("subnormals")), promise_from_json(j.at("repeatable")),  promise_from_json(j.at("confined")),
+          promise_from_json(j.at("masked_nan")), promise_from_json(j.at("masked_zero")), promise_from_json(j.at("limit"))};
 }
 
 json to_json(const report::LibraryIdentity& l) {

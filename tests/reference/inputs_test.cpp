@@ -79,7 +79,7 @@ TEST_CASE("family names parse back and are distinct") {
     CHECK(parse_family(name(f)) == f);
     names.insert(name(f));
   }
-  CHECK(names.size() == 21);
+  CHECK(names.size() == 24);
   CHECK(product_families().size() == 14);
   CHECK_FALSE(parse_family("gaussian").has_value());
   for (const Family f : all_families()) CHECK_FALSE((exact(f) && exchangeable(f)));
@@ -545,4 +545,39 @@ TEST_CASE("masked rows keep an element, leading and scattered masks both occur; 
     CHECK(leading > 16);
     CHECK(scattered > 16);
   }
+}
+
+TEST_CASE("activation families: offsets of one sign per row, balanced rows, every bit pattern") {
+  for (const DType t : {DType::f32, DType::f64}) {
+    const std::vector<double> rows =
+        decoded(row_major(t, 1, 40, 64, 1), {.family = Family::offset, .outer_axis = 1, .inner_axis = 2, .limit = 20}, 3);
+    int negative = 0;
+    for (std::size_t r = 0; r < 40; ++r) {
+      const double sign = rows[r * 64] < 0 ? -1 : 1;
+      negative += sign < 0;
+      for (std::size_t i = 0; i < 64; ++i) CHECK(std::fabs(sign * rows[r * 64 + i] - 1048576) < 5);
+    }
+    CHECK((negative > 5 && negative < 35));
+  }
+  for (const std::int64_t n : {1, 2, 7, 64}) {
+    const std::vector<double> rows =
+        decoded(row_major(DType::bf16, 1, 30, n, 1), {.family = Family::balanced, .outer_axis = 1, .inner_axis = 2}, 3);
+    for (std::int64_t r = 0; r < 30; ++r) {
+      double sum = 0, squares = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const double v = rows[static_cast<std::size_t>(r * n + i)];
+        sum += v, squares += v * v;
+      }
+      CHECK(sum == 0);
+      CHECK(squares == static_cast<double>(n - n % 2));
+    }
+  }
+  const std::vector<std::uint64_t> all =
+      generate(row_major(DType::f16, 1, 16, 4096, 1), {.family = Family::patterns, .outer_axis = 1, .inner_axis = 2}, 3);
+  CHECK(std::set<std::uint64_t>(all.begin(), all.end()).size() == 65536);
+  const std::vector<std::uint64_t> some =
+      generate(row_major(DType::f32, 1, 16, 4096, 1), {.family = Family::patterns, .outer_axis = 1, .inner_axis = 2}, 3);
+  std::set<std::uint64_t> exponents;
+  for (const std::uint64_t bits : some) exponents.insert(bits >> 23);
+  CHECK(exponents.size() == 512);  // signs and exponents
 }
