@@ -34,6 +34,13 @@ VALUE_FAULTS = {
     "g1:gemm:m=16,n=12,k=32,fill=subnormal": {"subnormals_flushed": WRONG},
     TINY: {"write_past_end": OUTSIDE, "write_before_start": OUTSIDE, "input_overwritten": OUTSIDE},
     "g1:gemm:m=8,n=6,k=16,padc=3,fill=integer": {"write_in_gap": OUTSIDE},
+    "g1:gemm:m=1,n=40,k=64,bias=1,fill=integer": {"bias_lost": WRONG},
+    "g1:gemm:m=9,n=12,k=16,batch=3,bias=1,act=relu,fill=integer": {"bias_of_first_entry": WRONG},
+    "g1:gemm:m=48,n=40,k=64,bias=1": {"bias_along_rows": WRONG, "bias_twice": WRONG},
+    "g1:gemm:m=48,n=40,k=64,bias=1,alpha=2": {"bias_scaled": WRONG},
+    "g1:gemm:m=48,n=40,k=64,bias=1,act=relu": {"relu_skipped": WRONG, "relu_before_bias": WRONG},
+    "g1:gemm:m=48,n=40,k=64,bias=1,act=gelu_erf": {"gelu_tanh_for_erf": WRONG},
+    "g1:gemm:m=48,n=40,k=64,in=bf16,bias=1,act=gelu_erf": {"sum_stored_before_gelu": WRONG},
     "g1:softmax:rows=32,n=40,fill=extreme": {"no_max_subtraction": NAN_LEAK, "max_from_zero": NAN_LEAK, "stale_max": NAN_LEAK},
     "g1:softmax:rows=64,n=256,fill=dyadic": {"fast_exp": WRONG},
     "g1:softmax:rows=16,n=130": {
