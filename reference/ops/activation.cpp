@@ -182,10 +182,12 @@ Bound activation_bound(const Expected& e, const Arithmetic& a, ActivationKind ki
     // The sum with a bias rounds once, or is exact.
     const double summed = e.further[argument_lo][i] == 0 && round_to(a.accumulator, z) == z ? 0 : 1;
     const double share = size > 0 ? value / size : 0.5;
+    // Beyond it every function has reached its limit.
+    const double felt = std::min(size, 2 * log_largest);
     double error = 0;
     switch (kind) {
       case ActivationKind::gelu_erf:
-        error = (function * std::max(0.5, share) + (inner_erf + slope * (1 + size)) * g + roundings + summed * (share + g)) *
+        error = (function * std::max(0.5, share) + (inner_erf + slope * (1 + felt)) * g + roundings + summed * (share + g)) *
                     u * size +
                 2 * tiny;
         break;
@@ -194,9 +196,9 @@ Bound activation_bound(const Expected& e, const Arithmetic& a, ActivationKind ki
                 2 * tiny;
         break;
       case ActivationKind::silu: {
-        const double units = (function + slope * size) / (1 + std::exp(z)) + 4 + summed * (1 + g), t = units * u;
-        error = (t < 0.5 ? t / (1 - t) : infinity) * value + 2 * tiny;
-        if (z < log_smallest + 1) error += (1 + function) * size * tiny;  // exp(z) is subnormal
+        const double units = (function + slope * felt) / (1 + std::exp(z)) + 4 + summed * (1 + g), t = units * u;
+        error = (value == 0 ? 0 : t < 0.5 ? t / (1 - t) * value : infinity) + 2 * tiny;
+        if (z < log_smallest + 1) error += (1 + function) * felt * tiny;  // exp(z) is subnormal
         if (-z > log_largest - 1) error = std::max(error, value);         // or exp(-z) infinite
         break;
       }

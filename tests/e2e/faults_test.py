@@ -52,6 +52,18 @@ VALUE_FAULTS = {
     "g1:softmax:rows=8,n=33,fill=nan_one": {"nan_swallowed": WRONG},
     "g1:softmax:rows=32,n=40,kind=log,fill=shifted": {"shifted_log_sum": WRONG},
     "g1:softmax:rows=32,n=40,kind=log,fill=extreme": {"log_of_softmax": WRONG},
+    "g1:activation:rows=16,n=67": {
+        "tanh_for_erf": WRONG, "clipped": WRONG, "tail_unwritten": "UNWRITTEN", "wrong_row": WRONG},
+    "g1:activation:rows=16,n=67,padx=3": {"stride_ignored": NAN_LEAK},
+    "g1:activation:rows=16,n=67,pady=2": {"gap_written": OUTSIDE},
+    "g1:activation:rows=16,n=67,kind=gelu_tanh": {"erf_for_tanh": WRONG, "fast_tanh": WRONG, "rounded_constant": WRONG},
+    "g1:activation:rows=16,n=67,kind=silu,sigma=16": {"fast_exp": WRONG},
+    "g1:activation:rows=16,n=67,kind=silu,fill=extreme": {"silu_overflow": NAN_LEAK},
+    "g1:activation:rows=16,n=67,bias=1": {
+        "rounded_argument": WRONG, "bias_lost": WRONG, "bias_shifted": WRONG, "bias_after": WRONG, "stale_bias": WRONG},
+    "g1:activation:rows=16,n=67,kind=relu": {"tail_identity": WRONG},
+    "g1:activation:rows=16,n=67,fill=masked": {"limit_lost": WRONG},
+    "g1:activation:rows=16,n=67,kind=relu,fill=nan_one": {"nan_swallowed": WRONG},
 }
 
 # Fault -> what the one sentence must say.
