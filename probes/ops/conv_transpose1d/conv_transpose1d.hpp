@@ -32,6 +32,11 @@ inline DType compute_format(const Call& c) {
 Op make();
 
 /// Targets, one file each; a library's file adds its target to make().
-Target eigen_target();  // "eigen": the control
+Target eigen_target();    // "eigen": the control
+Target cblas_target();    // "openblas": its gemm, columns added by code of ours
+Target model_target();    // "model": correct variants, variant = name
+Target planted_target();  // "planted": one fault per variant
+std::vector<PlantedFault> planted_faults();
+std::vector<std::string> clean_cases();
 
 }  // namespace assay::conv_transpose1d
