@@ -243,7 +243,7 @@ std::vector<std::string> clean_cases() {
         "cin=1,cout=2,l=2,k=1,stride=3,outpad=2,bias=1", "cin=1,cout=1,l=3,k=2,stride=4,outpad=3,in=bf16,bias=1,fill=two_level",
         "cin=6,cout=6,l=20,k=3,groups=6,stride=2,bias=1", "cin=64,cout=2,l=16,k=16,stride=8,padl=4,padr=4,bias=1",
         "cin=64,cout=2,l=12,k=11,stride=5,padl=3,padr=3,outpad=1,in=bf16,out=f32", "cin=200,cout=1,l=6,k=5,fill=uniform",
-        "cin=200,cout=1,l=6,k=5,fill=two_level,bias=1", "cin=100,cout=1,l=20,k=20,in=f16,out=f32",
+        "cin=200,cout=1,l=6,k=5,fill=two_level,bias=1", "cin=100,cout=1,l=6,k=6,in=f16,out=f32",
         "cin=5,cout=7,l=11,k=3,stride=2,gapx=3,gapy=2,off=1"})
     ids.push_back(std::string("g1:conv_transpose1d:") + rest);
   return ids;
