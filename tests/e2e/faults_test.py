@@ -9,6 +9,7 @@ import e2e
 from e2e import SMALL, TINY
 
 # Case -> faults it must expose -> label. Exact data where that shows the fault, so nothing can hide in noise.
+CONVT = "g1:conv_transpose1d:"
 WRONG, NAN_LEAK, OUTSIDE = "WRONG", "NAN-LEAK", "OUT-OF-BOUNDS"
 VALUE_FAULTS = {
     SMALL: {
@@ -64,6 +65,22 @@ VALUE_FAULTS = {
     "g1:activation:rows=16,n=67,kind=relu": {"tail_identity": WRONG},
     "g1:activation:rows=16,n=67,fill=masked": {"limit_lost": WRONG},
     "g1:activation:rows=16,n=67,kind=relu,fill=nan_one": {"nan_swallowed": WRONG},
+    CONVT + "n=2,cin=6,cout=8,l=13,k=5,stride=3,dilation=2,padl=1,padr=3,outpad=2,groups=2,bias=1,fill=integer": {
+        "dropped_tap": WRONG, "doubled_tap": WRONG, "flipped_taps": WRONG, "taps_outermost": WRONG, "weights_first_group": WRONG,
+        "groups_exchanged": WRONG, "dilation_ignored": WRONG, "crop_exchanged": WRONG, "crop_shifted": WRONG,
+        "outpad_unwritten": "UNWRITTEN", "outpad_empty": WRONG, "tail_unwritten": "UNWRITTEN", "bias_lost": WRONG,
+        "bias_per_tap": WRONG, "bias_first_group": WRONG, "stale_accumulator": WRONG, "added_to_output": NAN_LEAK,
+        "first_entry_again": WRONG, "last_frame_lost": WRONG},
+    CONVT + "cin=8,cout=8,l=9,k=3,padl=1,padr=1,fill=integer": {"channels_exchanged": WRONG},
+    CONVT + "cin=8,cout=8,l=9,k=3,padl=1,padr=1,fill=nan_one": {"nan_swallowed": WRONG},
+    CONVT + "cin=16,cout=8,l=20,k=16,stride=8,padl=4,padr=4,bias=1,fill=integer": {"wrong_phase": WRONG, "seam_lost": WRONG},
+    CONVT + "cin=3,cout=4,l=9,k=2,stride=5,outpad=4,bias=1,fill=integer": {"holes_unwritten": "UNWRITTEN"},
+    CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,fill=integer": {"last_channel_lost": WRONG},
+    CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,in=bf16,out=f32": {
+        "columns_in_bf16": WRONG, "accumulator_in_bf16": WRONG},
+    CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,fill=reveal": {"operands_in_bf16": WRONG},
+    CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,gapx=3,fill=integer": {"row_gap_ignored": NAN_LEAK},
+    CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,gapy=2,fill=integer": {"gap_written": OUTSIDE},
 }
 
 # Fault -> what the one sentence must say.
