@@ -9,7 +9,7 @@
 namespace assay {
 namespace {
 
-constexpr std::array<Threshold, 13> table{{
+constexpr std::array<Threshold, 15> table{{
     {"iid_nearest", 10,
      "calibrated: 4.1e7 sequential sums of 512 normal products reach 5.19, the tail falls 20-fold per unit (bench/tightness "
      "tail)"},
@@ -38,6 +38,10 @@ constexpr std::array<Threshold, 13> table{{
     {"gelu_roundings", 4,
      "derived: 1 + erf, two products, one to spare for u^2; tanh as 1 - 2 / (exp(2w) + 1) needs 2.5 where its function term is "
      "half"},
+    {"attention_function", 3.5,
+     "derived: errors of exp within E and of either sign meet values of random sign, deviation at most E/sqrt(3): 6 deviations"},
+    {"attention_weights", 4,
+     "derived: roundings of 16-bit probabilities, deviation at most u/sqrt(3) of each: 6.9 deviations"},
     {"rms_least_outputs", 64, "calibrated: correct models reach an RMS of 1.58 below 64 outputs, 0.60 from 64 on"},
 }};
 
