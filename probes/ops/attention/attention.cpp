@@ -437,7 +437,8 @@ Op make() {
   op.expect = expect;
   op.bound = bound;
   op.cases = embedded_cases("attention");
-  op.targets = {eigen_target()};
+  op.targets = {eigen_target(), model_target()};
+  op.selftest_clean = clean_cases();
   return op;
 }
 
