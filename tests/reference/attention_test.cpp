@@ -71,7 +71,11 @@ TEST_CASE("attention of a hand-computed query") {
   CHECK(e[0].value[1] == doctest::Approx(1).epsilon(1e-15));
   CHECK(e[1].value[0] == doctest::Approx(std::log(8.0)).epsilon(1e-15));
   CHECK(e[0].sum_abs[0] == doctest::Approx(25).epsilon(1e-5));
-  CHECK(e[0].sum_sq[0] == doctest::Approx(1 + 16 + 400).epsilon(1e-5));
+  CHECK(e[0].sum_sq[0] == doctest::Approx(25 * 25).epsilon(1e-5));  // a bound
+  s.a.exchangeable = true;
+  const Expected by_chance = reference::attention(s.view())[0];
+  CHECK(by_chance.sum_sq[0] == doctest::Approx(1 + 16 + 400).epsilon(1e-5));
+  CHECK(by_chance.sum_abs[0] == doctest::Approx(std::sqrt(3 * 417.0)).epsilon(1e-5));
   CHECK(e[0].further[reference::key_count][0] == 3);
   CHECK(e[0].further[reference::row_max][0] == doctest::Approx(std::log(5.0)));
   CHECK(e[0].further[reference::row_log_sum][0] == doctest::Approx(std::log(1.6)));
