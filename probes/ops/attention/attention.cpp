@@ -155,6 +155,8 @@ Fills fills_of(const Call& c, Family family, int sigma_exponent) {
       break;
     default:
       f.q.family = f.k.family = f.v.family = f.bias.family = family;
+      // Heavy scores leave one key with all the weight, and no power: of the whole only the values are heavy.
+      if (family == Family::heavy && c.part == Part::whole) f.q.family = f.k.family = f.bias.family = Family::normal;
       break;
   }
   if (family != Family::integer && family != Family::nan_one && family != Family::inf_one) f.weights.family = Family::uniform;
