@@ -68,6 +68,10 @@ const std::map<std::string_view, Base>& bases() {
        {{"g1:conv_transpose1d:n=2,cin=4,cout=6,l=5,k=3,stride=2,in=bf16,fill=normal",
          "g1:conv_transpose1d:n=2,cin=4,cout=6,l=5,k=3,stride=3,dilation=2,groups=2,bias=1,fill=integer"},
         {}}},
+      {"attention",
+       {{"g1:attention:b=2,hq=4,hkv=2,sq=3,skv=5,d=4,in=bf16,lse=1,fill=normal",
+         "g1:attention:sq=3,skv=5,d=4,in=bf16,bias=head,fill=normal", "g1:attention:sq=3,skv=5,d=4,in=bf16,fill=normal"},
+        {}}},
   };
   return all;
 }
