@@ -9,7 +9,7 @@
 namespace assay {
 namespace {
 
-constexpr std::array<Threshold, 10> table{{
+constexpr std::array<Threshold, 13> table{{
     {"iid_nearest", 10,
      "calibrated: 4.1e7 sequential sums of 512 normal products reach 5.19, the tail falls 20-fold per unit (bench/tightness "
      "tail)"},
@@ -31,6 +31,9 @@ constexpr std::array<Threshold, 10> table{{
      "calibrated: in random order the running maximum rescales the earlier sum once on average; errors of 4 full rescalings "
      "are "
      "10 deviations of what exp within 2 ulp makes of it"},
+    {"norm_additions", 1.5, "provisional"},
+    {"norm_walk", 4, "provisional"},
+    {"norm_update", 4, "provisional"},
     {"rms_least_outputs", 64, "calibrated: correct models reach an RMS of 1.58 below 64 outputs, 0.60 from 64 on"},
 }};
 
