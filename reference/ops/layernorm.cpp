@@ -8,6 +8,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace assay::reference {
 namespace {
@@ -43,8 +44,9 @@ int lowest_bit(double x) {
   return exponent - 53 + std::countr_zero(static_cast<std::uint64_t>(significand));
 }
 
-/// Square root of the sum of squared multiplicities.
-double spread_of(std::vector<double> x) {
+/// Square root of the sum of squared multiplicities; reorders `x`.
+template <class T>
+double spread_of(std::vector<T>& x) {
   std::sort(x.begin(), x.end());
   double squares = 0;
   for (std::size_t i = 0, end = 0; i < x.size(); i = end) {
@@ -102,6 +104,23 @@ class RowOut {
   std::size_t row_, n_;
 };
 
+/// What adding up squares of d costs, d as the format computed in (T) holds it: terms below u of the sum may vanish one by one,
+/// the others round.
+template <class T, class F>
+void square_sum(const LayerNorm& s, const F& d, double total, RowOut& out) {
+  const double u = unit_roundoff(s.compute);
+  std::vector<T> large;
+  large.reserve(static_cast<std::size_t>(s.n));
+  double small = 0;
+  for (std::int64_t i = 0; i < s.n; ++i) {
+    const auto v = static_cast<T>(std::fabs(d(i)));
+    const double square = static_cast<double>(v) * static_cast<double>(v);
+    square > u* total ? large.push_back(v) : void(small += square);
+  }
+  out.member(norm_square_spread, spread_of(large));
+  out.member(norm_small_squares, total > 0 ? small / (u * total) : 0);
+}
+
 /// A row that holds NaN or Inf.
 void special_row(const LayerNorm& s, const double* x, RowOut& out) {
   const bool has_nan = std::any_of(x, x + s.n, [](double v) { return std::isnan(v); });
@@ -137,7 +156,13 @@ void finite_row(const LayerNorm& s, const double* x, RowOut& out) {
   out.member(norm_mean_abs, static_cast<double>(mean_abs));
   out.member(norm_mean_square, static_cast<double>(mean_square));
   out.member(norm_variance, static_cast<double>(variance));
-  out.member(norm_spread, spread_of({x, x + s.n}));
+  using T = std::conditional_t<std::is_same_v<W, double>, float, double>;
+  std::vector<T> values;
+  if (!s.rms) values.assign(x, x + s.n);
+  out.member(norm_spread, spread_of(values));
+  square_sum<T>(
+      s, [&](std::int64_t i) { return equal && !s.rms ? W{0} : at(i) - centre; },
+      static_cast<double>(n * (s.rms ? mean_square : variance)), out);
   out.member(norm_exact_sums, exact_sums(s, x, static_cast<double>(mean_square)) ? 1 : 0);
 }
 
@@ -146,9 +171,10 @@ struct Row {
   Row(const Expected& e, std::size_t r, std::int64_t width) : n(static_cast<double>(width)) {
     mean = std::fabs(e.further[norm_mean][r]), mean_abs = e.further[norm_mean_abs][r];
     mean_square = e.further[norm_mean_square][r], variance = e.further[norm_variance][r];
-    spread = e.further[norm_spread][r], exact = e.further[norm_exact_sums][r] != 0;
+    spread = e.further[norm_spread][r], square_spread = e.further[norm_square_spread][r];
+    small_squares = e.further[norm_small_squares][r], exact = e.further[norm_exact_sums][r] != 0;
   }
-  double n, mean, mean_abs, mean_square, variance, spread;
+  double n, mean, mean_abs, mean_square, variance, spread, square_spread, small_squares;
   bool exact;
 };
 
@@ -181,7 +207,7 @@ Errors errors_of(const Row& r, DType compute, bool rms, double eps, bool gate) {
   e.square = (rms ? r.mean_square : r.variance) + eps;
   e.mean = rms ? 0 : mean_error(r, u, smallest_subnormal(compute), gate);
   double additions = r.n + 8;
-  if (gate) additions = std::min(additions, threshold("norm_additions").value * r.spread + 8);
+  if (gate) additions = std::min(additions, threshold("norm_additions").value * r.square_spread + r.small_squares + 8);
   double error;
   if (rms) {
     if (r.exact) additions = std::has_single_bit(static_cast<std::uint64_t>(r.n)) ? 0 : 2;
@@ -315,7 +341,7 @@ Bound layernorm_bound(const Expected& e, const Arithmetic& a, DType output, bool
     if (rms || row.variance > 0) normalised = std::fabs(e.value[i] - beta[column]);
     double units = g * root * (1 + s.root) * s.mean * (1 + own) + normalised * ((1 + s.root) * (1 + own) - 1);
     if (a.folded_shift && !rms) units += u * (3 * g * root * (1 + s.root) * row.mean + normalised + b);
-    if (units == 0) return 0.0;
+    if (units == 0 && s.mean == 0 && normalised == 0 && !rms) return 0.0;
     const double widest = rms ? std::sqrt(row.mean_square * row.n) : std::sqrt(row.variance * row.n);
     return units + (b > 0 ? growth(1, u) * (std::fabs(e.value[i]) + units) : 0) + 2 * tiny * (1 + g + widest);
   };

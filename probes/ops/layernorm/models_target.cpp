@@ -257,7 +257,7 @@ std::vector<std::string> clean_cases() {
                            "rows=4,n=333,fill=balanced,eps=0,kind=rms",
                            "rows=2,n=2048,fill=uniform,stats=1",
                            "rows=2,n=2000,in=bf16,out=f32,gamma=1,beta=1",
-                           "rows=4,n=16,fill=offset,offset=20,stats=1",
+                           "rows=4,n=16,fill=offset,offset=16,stats=1",
                            "rows=2,n=1000,fill=offset,offset=20,in=f64,stats=1",
                            "rows=2,n=1000,fill=offset,offset=4,stats=1,eps=0",
                            "rows=3,n=500,fill=offset,offset=8,in=bf16,out=f32,stats=1",
