@@ -61,12 +61,13 @@ bool exact_sums(const LayerNorm& s, const double* x, double mean_square) {
   if (!s.rms &&
       (!std::has_single_bit(static_cast<std::uint64_t>(s.n)) || std::any_of(x, x + s.n, [x](double v) { return v != x[0]; })))
     return false;
-  int lowest = std::numeric_limits<int>::max();
-  for (std::int64_t i = 0; i < (s.rms ? s.n : 1); ++i)
-    if (x[i] != 0) lowest = std::min(lowest, lowest_bit(x[i]));
-  if (lowest == std::numeric_limits<int>::max()) return true;
   const double n = static_cast<double>(s.n), largest = std::ldexp(1.0, format(s.compute).precision);
-  return s.rms ? std::ldexp(mean_square * n, -2 * lowest) <= largest : std::ldexp(std::fabs(x[0]) * n, -lowest) <= largest;
+  const auto fits = [&](double v) {
+    if (v == 0) return true;
+    const int unit = lowest_bit(v);
+    return (s.rms ? std::ldexp(mean_square * n, -2 * unit) : std::ldexp(std::fabs(v) * n, -unit)) <= largest;
+  };
+  return std::all_of(x, x + (s.rms ? s.n : 1), fits);
 }
 
 /// Where one row's results and magnitudes go.
@@ -189,6 +190,7 @@ struct Errors {
   double mean = 0;    // absolute
   double root = 0;    // of 1 / sqrt(square), relative to it, before its own roundings
   double square = 0;  // variance or mean square, plus eps
+  double rstd = 0;    // true 1 / sqrt(square)
 };
 
 double mean_error(const Row& r, double u, double tiny, bool gate) {
@@ -204,7 +206,7 @@ double mean_error(const Row& r, double u, double tiny, bool gate) {
 Errors errors_of(const Row& r, DType compute, bool rms, double eps, bool gate) {
   const double u = unit_roundoff(compute);
   Errors e;
-  e.square = (rms ? r.mean_square : r.variance) + eps;
+  e.square = (rms ? r.mean_square : r.variance) + eps, e.rstd = 1 / std::sqrt(e.square);
   e.mean = rms ? 0 : mean_error(r, u, smallest_subnormal(compute), gate);
   double additions = r.n + 8;
   if (gate) additions = std::min(additions, threshold("norm_additions").value * r.square_spread + r.small_squares + 8);
@@ -334,13 +336,13 @@ Bound layernorm_bound(const Expected& e, const Arithmetic& a, DType output, bool
   // 1/sqrt: as documented; then x - mean, two products, and one for this reference and u^2.
   const double own = growth(2 * a.function_ulps + 4, u);
   const auto error = [&](const Row& row, const Errors& s, std::size_t i, std::size_t column) {
-    const double root = 1 / std::sqrt(s.square), g = gamma[column], b = std::fabs(beta[column]);
+    const double g = gamma[column], b = std::fabs(beta[column]), scale = g * s.rstd * (1 + s.root);
     if (!(s.root < infinity)) return infinity;
     // |x - mean| rstd |gamma|, from the value.
     double normalised = 0;
     if (rms || row.variance > 0) normalised = std::fabs(e.value[i] - beta[column]);
-    double units = g * root * (1 + s.root) * s.mean * (1 + own) + normalised * ((1 + s.root) * (1 + own) - 1);
-    if (a.folded_shift && !rms) units += u * (3 * g * root * (1 + s.root) * row.mean + normalised + b);
+    double units = scale * s.mean * (1 + own) + normalised * ((1 + s.root) * (1 + own) - 1);
+    if (a.folded_shift && !rms) units += u * (3 * scale * row.mean + normalised + b);
     if (units == 0 && s.mean == 0 && normalised == 0 && !rms) return 0.0;
     const double widest = rms ? std::sqrt(row.mean_square * row.n) : std::sqrt(row.variance * row.n);
     return units + (b > 0 ? growth(1, u) * (std::fabs(e.value[i]) + units) : 0) + 2 * tiny * (1 + g + widest);
