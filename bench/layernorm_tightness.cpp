@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
     for (const char* kind : {"layer", "rms"}) {
       std::printf("%s, %s: largest error of y, mean, rstd over T_iid, and of y over T_hard (! alarm, * blind)\n", kind,
                   formats);
-      for (const std::int64_t n : {1, 2, 3, 7, 33, 128, 512, 1500, 4096, 32768}) {
+      for (const std::int64_t n : {1, 2, 3, 7, 33, 128, 512, 1500, 3000, 4096, 32768}) {
         if (n > largest) continue;
         for (const char* fill : {"normal", "uniform", "heavy", "two_level", "constant", "extreme", "shifted", "subnormal",
                                  "balanced", "offset,offset=1", "offset,offset=4", "offset,offset=7", "offset,offset=10",

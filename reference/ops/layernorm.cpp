@@ -105,21 +105,42 @@ class RowOut {
   std::size_t row_, n_;
 };
 
-/// What adding up squares of d costs, d as the format computed in (T) holds it: terms below u of the sum may vanish one by one,
-/// the others round.
+/// Rounding errors that have one sign. A partial sum is a multiple of its last place w, so adding v errs by what v is away from
+/// the nearest multiple, whatever the sum: values that are close together on that grid err alike, and so do equal ones.
+/// Largest sum of these errors over the last places that partial sums up to `largest` have.
+template <class T>
+double common_error(const std::vector<T>& values, double largest, DType compute) {
+  if (!(largest > 0)) return 0;
+  double worst = 0, w = std::ldexp(1.0, std::ilogb(largest) - format(compute).precision + 1);
+  for (int halvings = 0; halvings < 8; ++halvings, w /= 2) {
+    double error = 0;
+    for (const T v : values) error += w * std::nearbyint(static_cast<double>(v) / w) - static_cast<double>(v);
+    worst = std::max(worst, std::fabs(error));
+  }
+  return worst;
+}
+
+/// What adding up squares of d costs, d as the format computed in (T) holds it. Those below u of the sum may vanish one by one,
+/// which common_error charges them for; updates add squares of a running mean beside: after an outlier D it is D/j^2 for the
+/// j-th element.
 template <class T, class F>
 void square_sum(const LayerNorm& s, const F& d, double total, RowOut& out) {
-  const double u = unit_roundoff(s.compute);
-  std::vector<T> large;
-  large.reserve(static_cast<std::size_t>(s.n));
-  double small = 0;
+  const double u = unit_roundoff(s.compute), n = static_cast<double>(s.n);
+  std::vector<double> squares(static_cast<std::size_t>(s.n));
   for (std::int64_t i = 0; i < s.n; ++i) {
-    const auto v = static_cast<T>(std::fabs(d(i)));
-    const double square = static_cast<double>(v) * static_cast<double>(v);
-    square > u* total ? large.push_back(v) : void(small += square);
+    const auto v = static_cast<double>(static_cast<T>(d(i)));
+    squares[static_cast<std::size_t>(i)] = v * v;
   }
-  out.member(norm_square_spread, spread_of(large));
-  out.member(norm_small_squares, total > 0 ? small / (u * total) : 0);
+  double units = 0;
+  if (total > 0) {
+    units = common_error(squares, total, s.compute) / (u * total);
+    const double outlier = std::min(total, 4 * *std::max_element(squares.begin(), squares.end())) / (u * total);
+    std::erase_if(squares, [&](double v) { return v <= u * total; });
+    const double small = n - static_cast<double>(squares.size());
+    if (!s.rms) units += small / n * std::max(0.0, std::sqrt(outlier) - outlier / n);
+  }
+  out.member(norm_square_bias, units);
+  out.member(norm_square_spread, spread_of(squares));
 }
 
 /// A row that holds NaN or Inf.
@@ -160,6 +181,8 @@ void finite_row(const LayerNorm& s, const double* x, RowOut& out) {
   using T = std::conditional_t<std::is_same_v<W, double>, float, double>;
   std::vector<T> values;
   if (!s.rms) values.assign(x, x + s.n);
+  const double reach = static_cast<double>(std::max(n * std::fabs(mean), std::sqrt(n * mean_square)));
+  out.member(norm_mean_bias, common_error(values, s.rms ? 0 : reach, s.compute) / static_cast<double>(n));
   out.member(norm_spread, spread_of(values));
   square_sum<T>(
       s, [&](std::int64_t i) { return equal && !s.rms ? W{0} : at(i) - centre; },
@@ -172,10 +195,11 @@ struct Row {
   Row(const Expected& e, std::size_t r, std::int64_t width) : n(static_cast<double>(width)) {
     mean = std::fabs(e.further[norm_mean][r]), mean_abs = e.further[norm_mean_abs][r];
     mean_square = e.further[norm_mean_square][r], variance = e.further[norm_variance][r];
-    spread = e.further[norm_spread][r], square_spread = e.further[norm_square_spread][r];
-    small_squares = e.further[norm_small_squares][r], exact = e.further[norm_exact_sums][r] != 0;
+    spread = e.further[norm_spread][r], mean_bias = e.further[norm_mean_bias][r],
+    square_spread = e.further[norm_square_spread][r];
+    square_bias = e.further[norm_square_bias][r], exact = e.further[norm_exact_sums][r] != 0;
   }
-  double n, mean, mean_abs, mean_square, variance, spread, square_spread, small_squares;
+  double n, mean, mean_abs, mean_square, variance, spread, mean_bias, square_spread, square_bias;
   bool exact;
 };
 
@@ -200,7 +224,7 @@ double mean_error(const Row& r, double u, double tiny, bool gate) {
   if (!gate) return hard;
   const double by_chance = threshold("norm_additions").value * r.spread * r.mean +
                            threshold("norm_walk").value * r.spread / std::sqrt(r.n) * std::sqrt(r.mean_square);
-  return std::min(hard, u * by_chance + division);
+  return std::min(hard, u * by_chance + r.mean_bias + division);
 }
 
 Errors errors_of(const Row& r, DType compute, bool rms, double eps, bool gate) {
@@ -209,7 +233,7 @@ Errors errors_of(const Row& r, DType compute, bool rms, double eps, bool gate) {
   e.square = (rms ? r.mean_square : r.variance) + eps, e.rstd = 1 / std::sqrt(e.square);
   e.mean = rms ? 0 : mean_error(r, u, smallest_subnormal(compute), gate);
   double additions = r.n + 8;
-  if (gate) additions = std::min(additions, threshold("norm_additions").value * r.square_spread + r.small_squares + 8);
+  if (gate) additions = std::min(additions, threshold("norm_additions").value * r.square_spread + r.square_bias + 8);
   double error;
   if (rms) {
     if (r.exact) additions = std::has_single_bit(static_cast<std::uint64_t>(r.n)) ? 0 : 2;

@@ -178,14 +178,15 @@ TEST_CASE("the bounds of a row are the derived ones") {
   const double n = 300, mean = std::fabs(f[norm_mean][0]), variance = f[norm_variance][0], rstd = t.rstd.value[0];
   const double hard_mean = u * (f[norm_mean_abs][0] * (n - 1 + 3 * std::log2(n)) + 2 * mean),
                gate_mean = u * (1.5 * f[norm_spread][0] * mean +
-                                4 * f[norm_spread][0] / std::sqrt(n) * std::sqrt(f[norm_mean_square][0]) + 2 * mean);
+                                4 * f[norm_spread][0] / std::sqrt(n) * std::sqrt(f[norm_mean_square][0]) + 2 * mean) +
+                           f[norm_mean_bias][0];
   const Bound m = norm_mean_bound(t.mean, {}, DType::f32, 300, eps);
   CHECK(m.hard[0] == doctest::Approx(hard_mean).epsilon(1e-3));
   CHECK(m.iid[0] == doctest::Approx(gate_mean).epsilon(1e-3));
   // Half the relative error of the variance, which a running mean's error enters linearly; then 1/sqrt.
   const double hard_root = 0.5 * (u * (n + 8) * variance + 2 * std::sqrt(2.0 * variance) * hard_mean) / variance,
                gate_root = 0.5 *
-                           (u * (1.5 * f[norm_square_spread][0] + 8) * variance +
+                           (u * (1.5 * f[norm_square_spread][0] + f[norm_square_bias][0] + 8) * variance +
                             u * 4 * f[norm_spread][0] / std::sqrt(n) * mean * std::sqrt(variance)) /
                            variance;
   const Bound r = norm_rstd_bound(t.rstd, {}, DType::f32, 300, false, eps);
@@ -200,7 +201,7 @@ TEST_CASE("the bounds of a row are the derived ones") {
   CHECK(y_bound(t, false, eps, {.folded_shift = true}).iid[9] ==
         doctest::Approx(y.iid[9] + u * (3 * rstd * mean + value)).epsilon(2e-3));
   const LayerNormTruth q = one_row(x, true);
-  const double squares = std::min(n + 8, 1.5 * q.y.further[norm_square_spread][0] + 8);
+  const double squares = std::min(n + 8, 1.5 * q.y.further[norm_square_spread][0] + q.y.further[norm_square_bias][0] + 8);
   CHECK(y_bound(q, true).iid[9] == doctest::Approx(std::fabs(q.y.value[9]) * u * (0.5 * squares + 8.5)).epsilon(2e-3));
 }
 
@@ -236,16 +237,60 @@ TEST_CASE("constant rows need n u: sums of equal numbers err alike") {
   CHECK(largest > 4 * 1.5 * std::sqrt(8192.0));
 }
 
+TEST_CASE("values that are close together on the grid of their sum err alike, in mean and squares") {
+  const std::int64_t n = 8192;
+  std::vector<double> x = activations(Family::normal, DType::f32, 1, n, 3);
+  for (double& v : x) v = static_cast<double>(static_cast<float>(1000.3 + 0.01 * v));
+  float sum = 0;
+  for (const double v : x) sum += static_cast<float>(v);
+  const LayerNormTruth t = one_row(x);
+  const double error = std::fabs(static_cast<double>(sum / static_cast<float>(n)) - t.mean.value[0]);
+  const double gate = norm_mean_bound(t.mean, {}, DType::f32, n, eps).iid[0];
+  CHECK(error <= gate);
+  CHECK(error > gate - t.mean.further[norm_mean_bias][0]);
+  // One outlier: all others are 39 below the mean, and their squares near 1.86 u of the sum.
+  std::vector<double> y = activations(Family::normal, DType::f32, 1, 3000, 3);
+  y[0] = 117000;
+  const LayerNormTruth o = one_row(y);
+  const auto variance = static_cast<double>(variance_in_fp32(y, false));
+  const double off = std::fabs(1 / std::sqrt(variance + eps) - o.rstd.value[0]);
+  CHECK(off <= norm_rstd_bound(o.rstd, {}, DType::f32, 3000, false, eps).iid[0]);
+  CHECK(off / o.rstd.value[0] > 0.5 * u * (1.5 * o.rstd.further[norm_square_spread][0] + 14));
+}
+
 TEST_CASE("small squares are charged with their size: an outlier swallows them one by one") {
   std::vector<double> x(1000, 1.0);
   x[0] = 0x1.8p+12;  // its square is 2.25 2^24
   const LayerNormTruth t = one_row(x, true);
   CHECK(t.y.further[norm_square_spread][0] == 1);
-  CHECK(t.y.further[norm_small_squares][0] == doctest::Approx(999 / 2.25).epsilon(1e-3));
+  CHECK(t.y.further[norm_square_bias][0] == doctest::Approx(999 / 2.25).epsilon(1e-3));
   float sum = 0;
   for (const double v : x) sum += static_cast<float>(v * v);
   const double error = std::fabs(1 / std::sqrt(static_cast<double>(sum / 1000)) - t.rstd.value[0]);
   const double gate = norm_rstd_bound(t.rstd, {}, DType::f32, 1000, true, eps).iid[0];
   CHECK(error <= gate);
   CHECK(error > 0.5 * gate);
+}
+
+TEST_CASE("a running mean leaves squares of its own behind an outlier, lost one by one in long rows") {
+  std::vector<double> x(20000, 0.0);
+  x[0] = 1;
+  for (std::size_t i = 1; i < x.size(); ++i) x[i] = i % 2 == 0 ? 0x1p-20 : -0x1p-20;
+  float mean = 0, squares = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto v = static_cast<float>(x[i]);
+    const float delta = v - mean;
+    mean += delta / static_cast<float>(i + 1);
+    squares += delta * (v - mean);
+  }
+  const LayerNormTruth t = one_row(x, false, 0);
+  const double error = std::fabs(std::sqrt(20000 / static_cast<double>(squares)) - t.rstd.value[0]);
+  const double gate = norm_rstd_bound(t.rstd, {}, DType::f32, 20000, false, 0).iid[0];
+  CHECK(error <= gate);
+  CHECK(error > t.rstd.value[0] * 0.5 * u * (1.5 * t.rstd.further[norm_square_spread][0] + 14));
+  CHECK(t.rstd.further[norm_square_bias][0] > 2000);
+  // A row without outliers pays next to nothing, and mean squares have no running mean.
+  CHECK(one_row(activations(Family::normal, DType::f32, 1, 20000, 1)).y.further[norm_square_bias][0] <
+        1.5 * std::sqrt(20000.0));
+  CHECK(one_row(x, true, 0).rstd.further[norm_square_bias][0] < 1);
 }
