@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "probes/ops/activation/activation.hpp"
+#include "probes/ops/conv_transpose1d/conv_transpose1d.hpp"
 #include "probes/ops/gemm/gemm.hpp"
 #include "probes/ops/layernorm/layernorm.hpp"
 #include "probes/ops/op.hpp"
@@ -17,6 +19,8 @@ std::vector<Op> make_all() {
   std::vector<Op> ops;
   ops.push_back(gemm::make());
   ops.push_back(softmax::make());
+  ops.push_back(activation::make());
+  ops.push_back(conv_transpose1d::make());
   ops.push_back(layernorm::make());
   for (Op& op : ops) {
     const std::vector<Parameter> own = op.grammar;

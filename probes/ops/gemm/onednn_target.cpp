@@ -134,6 +134,7 @@ class MatmulCall final : public assay::Call {
 
 std::optional<std::string> refuses(const Problem& problem, const TargetSpec&) {
   const gemm::Call c = call_of(problem);
+  if (c.has_epilogue()) return "this target makes plain products only";
   if (c.in == DType::f64) return "oneDNN multiplies f64 on GPU engines only (developer guide, Data Types)";
   return std::nullopt;
 }
