@@ -49,6 +49,12 @@ constexpr auto table = std::to_array<Threshold>({
      "derived: errors of exp within E and of either sign meet values of random sign, deviation at most E/sqrt(3): 6 "
      "deviations"},
     {"attention_weights", 4, "derived: roundings of 16-bit probabilities, deviation at most u/sqrt(3) of each: 6.9 deviations"},
+    {"norm_additions", 1.5,
+     "derived: six deviations of 0.24 sqrt(sum c^2) u, roundings of growing partial sums, equal values rounding alike"},
+    {"norm_walk", 4, "derived: iid_nearest for a walk without drift, 10 sqrt(1/6)"},
+    {"norm_update", 4,
+     "calibrated: what a running mean's rounding does to the sum of squares, in units of u |mean| deviation, reaches 1.9 "
+     "(bench/layernorm_tightness)"},
     {"rms_least_outputs", 64, "calibrated: correct models reach an RMS of 1.58 below 64 outputs, 0.60 from 64 on"},
 });
 

@@ -72,6 +72,7 @@ const std::map<std::string_view, Base>& bases() {
        {{"g1:attention:b=2,hq=4,hkv=2,sq=3,skv=5,d=4,in=bf16,lse=1,fill=normal",
          "g1:attention:sq=3,skv=5,d=4,in=bf16,bias=head,fill=normal", "g1:attention:sq=3,skv=5,d=4,in=bf16,fill=normal"},
         {}}},
+      {"layernorm", {{"g1:layernorm:rows=3,n=5,in=bf16,fill=normal", "g1:layernorm:rows=3,n=5,fill=offset"}, {}}},
   };
   return all;
 }
