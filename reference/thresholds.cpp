@@ -9,7 +9,7 @@
 namespace assay {
 namespace {
 
-constexpr std::array<Threshold, 10> table{{
+constexpr std::array<Threshold, 13> table{{
     {"iid_nearest", 10,
      "calibrated: 4.1e7 sequential sums of 512 normal products reach 5.19, the tail falls 20-fold per unit (bench/tightness "
      "tail)"},
@@ -31,6 +31,13 @@ constexpr std::array<Threshold, 10> table{{
      "calibrated: in random order the running maximum rescales the earlier sum once on average; errors of 4 full rescalings "
      "are "
      "10 deviations of what exp within 2 ulp makes of it"},
+    {"gelu_erf_argument", 2, "derived: z / sqrt(2) moves by one rounding and by the constant's own"},
+    {"gelu_tanh_argument", 7,
+     "derived: z^3 and its factor round three times, the sum and the product with sqrt(2/pi) once each, both constants are "
+     "rounded"},
+    {"gelu_roundings", 4,
+     "derived: 1 + erf, two products, one to spare for u^2; tanh as 1 - 2 / (exp(2w) + 1) needs 2.5 where its function term is "
+     "half"},
     {"rms_least_outputs", 64, "calibrated: correct models reach an RMS of 1.58 below 64 outputs, 0.60 from 64 on"},
 }};
 
