@@ -39,6 +39,7 @@ std::string describe(const Arithmetic& a) {
   if (a.scores != DType::f32 && a.scores != a.accumulator) s += ", scores held in " + text(a.scores);
   if (a.probabilities != DType::f32 && a.probabilities != a.accumulator)
     s += ", probabilities held in " + text(a.probabilities);
+  if (a.folded_shift) s += ", mean folded into the shift";
   return s + ", " + text(a.output) + " output";
 }
 

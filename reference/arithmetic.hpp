@@ -33,6 +33,9 @@ struct Arithmetic {
   Transform transform = Transform::none;
   // Attention: formats in which scores and unnormalised or normalised probabilities are held between its two products.
   DType scores = DType::f32, probabilities = DType::f32;
+  // Normalisation as x (gamma rstd) + (beta - mean gamma rstd): its errors grow with the mean, and 0 deviation does not give
+  // beta.
+  bool folded_shift = false;
   bool operator==(const Arithmetic&) const = default;
 };
 

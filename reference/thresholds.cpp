@@ -38,6 +38,9 @@ constexpr std::array<Threshold, 13> table{{
     {"gelu_roundings", 4,
      "derived: 1 + erf, two products, one to spare for u^2; tanh as 1 - 2 / (exp(2w) + 1) needs 2.5 where its function term is "
      "half"},
+    {"norm_additions", 1.5, "provisional"},
+    {"norm_walk", 4, "provisional"},
+    {"norm_update", 4, "provisional"},
     {"rms_least_outputs", 64, "calibrated: correct models reach an RMS of 1.58 below 64 outputs, 0.60 from 64 on"},
 }};
 

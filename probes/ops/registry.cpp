@@ -6,6 +6,7 @@
 
 #include "probes/ops/activation/activation.hpp"
 #include "probes/ops/gemm/gemm.hpp"
+#include "probes/ops/layernorm/layernorm.hpp"
 #include "probes/ops/op.hpp"
 #include "probes/ops/softmax/softmax.hpp"
 
@@ -18,6 +19,7 @@ std::vector<Op> make_all() {
   ops.push_back(gemm::make());
   ops.push_back(softmax::make());
   ops.push_back(activation::make());
+  ops.push_back(layernorm::make());
   for (Op& op : ops) {
     const std::vector<Parameter> own = op.grammar;
     for (const Parameter& common : common_parameters())

@@ -31,7 +31,8 @@ json to_json(const Arithmetic& a) {
           {"function_ulps_per_x", a.function_ulps_per_x},
           {"transform", static_cast<int>(a.transform)},
           {"scores", name(a.scores)},
-          {"probabilities", name(a.probabilities)}};
+          {"probabilities", name(a.probabilities)},
+          {"folded_shift", a.folded_shift}};
 }
 
 DType dtype(const json& j) {
@@ -47,6 +48,7 @@ Arithmetic arithmetic_from_json(const json& j) {
   a.function_ulps = j.at("function_ulps"), a.function_ulps_per_x = j.at("function_ulps_per_x");
   a.transform = static_cast<Transform>(j.at("transform").get<int>());
   a.scores = dtype(j.at("scores")), a.probabilities = dtype(j.at("probabilities"));
+  a.folded_shift = j.at("folded_shift");
   return a;
 }
 
