@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "probes/ops/activation/activation.hpp"
+#include "probes/ops/conv_transpose1d/conv_transpose1d.hpp"
 #include "probes/ops/gemm/gemm.hpp"
 #include "probes/ops/layernorm/layernorm.hpp"
 #include "probes/ops/op.hpp"
@@ -20,6 +21,7 @@ std::vector<Op> make_all() {
   ops.push_back(softmax::make());
   ops.push_back(activation::make());
   ops.push_back(layernorm::make());
+  ops.push_back(conv_transpose1d::make());
   for (Op& op : ops) {
     const std::vector<Parameter> own = op.grammar;
     for (const Parameter& common : common_parameters())
