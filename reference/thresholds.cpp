@@ -9,7 +9,7 @@
 namespace assay {
 namespace {
 
-constexpr std::array<Threshold, 10> table{{
+constexpr std::array<Threshold, 12> table{{
     {"iid_nearest", 10,
      "calibrated: 4.1e7 sequential sums of 512 normal products reach 5.19, the tail falls 20-fold per unit (bench/tightness "
      "tail)"},
@@ -31,6 +31,10 @@ constexpr std::array<Threshold, 10> table{{
      "calibrated: in random order the running maximum rescales the earlier sum once on average; errors of 4 full rescalings "
      "are "
      "10 deviations of what exp within 2 ulp makes of it"},
+    {"attention_function", 3.5,
+     "derived: errors of exp within E and of either sign meet values of random sign, deviation at most E/sqrt(3): 6 deviations"},
+    {"attention_weights", 4,
+     "derived: roundings of 16-bit probabilities, deviation at most u/sqrt(3) of each: 6.9 deviations"},
     {"rms_least_outputs", 64, "calibrated: correct models reach an RMS of 1.58 below 64 outputs, 0.60 from 64 on"},
 }};
 
