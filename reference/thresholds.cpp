@@ -10,6 +10,7 @@ namespace assay {
 namespace {
 
 constexpr std::array<Threshold, 13> table{{
+constexpr std::array<Threshold, 12> table{{
     {"iid_nearest", 10,
      "calibrated: 4.1e7 sequential sums of 512 normal products reach 5.19, the tail falls 20-fold per unit (bench/tightness "
      "tail)"},
@@ -41,6 +42,10 @@ constexpr std::array<Threshold, 13> table{{
     {"norm_additions", 1.5, "provisional"},
     {"norm_walk", 4, "provisional"},
     {"norm_update", 4, "provisional"},
+    {"attention_function", 3.5,
+     "derived: errors of exp within E and of either sign meet values of random sign, deviation at most E/sqrt(3): 6 deviations"},
+    {"attention_weights", 4,
+     "derived: roundings of 16-bit probabilities, deviation at most u/sqrt(3) of each: 6.9 deviations"},
     {"rms_least_outputs", 64, "calibrated: correct models reach an RMS of 1.58 below 64 outputs, 0.60 from 64 on"},
 }};
 

@@ -7,6 +7,7 @@
 #include "probes/ops/activation/activation.hpp"
 #include "probes/ops/conv_transpose1d/conv_transpose1d.hpp"
 #include "probes/ops/conv1d/conv1d.hpp"
+#include "probes/ops/attention/attention.hpp"
 #include "probes/ops/gemm/gemm.hpp"
 #include "probes/ops/layernorm/layernorm.hpp"
 #include "probes/ops/op.hpp"
@@ -24,6 +25,7 @@ std::vector<Op> make_all() {
   ops.push_back(layernorm::make());
   ops.push_back(conv_transpose1d::make());
   ops.push_back(conv1d::make());
+  ops.push_back(attention::make());
   for (Op& op : ops) {
     const std::vector<Parameter> own = op.grammar;
     for (const Parameter& common : common_parameters())
