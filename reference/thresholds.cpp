@@ -9,8 +9,7 @@
 namespace assay {
 namespace {
 
-constexpr std::array<Threshold, 13> table{{
-constexpr std::array<Threshold, 12> table{{
+constexpr std::array<Threshold, 18> table{{
     {"iid_nearest", 10,
      "calibrated: 4.1e7 sequential sums of 512 normal products reach 5.19, the tail falls 20-fold per unit (bench/tightness "
      "tail)"},

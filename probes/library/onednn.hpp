@@ -139,6 +139,8 @@ class Primitive {
   static Primitive eltwise(const Library&, Function, const Tensor& src, const Tensor& dst);
   /// dst = f(src + src_1); a dim of 1 in src_1 is broadcast.
   static Primitive sum(const Library&, const Tensor& src, const Tensor& src_1, const Tensor& dst, std::span<const PostOp>);
+  /// The same values in another layout or format.
+  static Primitive reorder(const Library&, const Tensor& src, const Tensor& dst);
   static Primitive layer_normalization(const Library&, const Normalization&);
   static Primitive convolution(const Library&, const Convolution&, std::span<const PostOp> = {});
   static Primitive deconvolution(const Library&, const Convolution&);

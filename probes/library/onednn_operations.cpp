@@ -133,6 +133,19 @@ Primitive Primitive::sum(const Library& library, const Tensor& src, const Tensor
   return out;
 }
 
+Primitive Primitive::reorder(const Library& library, const Tensor& src, const Tensor& dst) {
+  const Symbols& s = library.symbols();
+  const Handle attr = attributes(s);
+  const Descriptor from(s, src), to(s, dst);
+  void* made = nullptr;
+  check(s.dnnl_reorder_primitive_desc_create(&made, from.get(), library.engine(), to.get(), library.engine(), attr.get()),
+        "dnnl_reorder_primitive_desc_create");
+  Primitive out(library, Handle(made, {s.dnnl_primitive_desc_destroy}));
+  out.bind(Argument::source, src);
+  out.bind(Argument::destination, dst);
+  return out;
+}
+
 Primitive Primitive::layer_normalization(const Library& library, const Normalization& n) {
   const Symbols& s = library.symbols();
   const Handle attr = attributes(s);

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "probes/ops/activation/activation.hpp"
-#include "probes/ops/conv_transpose1d/conv_transpose1d.hpp"
-#include "probes/ops/conv1d/conv1d.hpp"
 #include "probes/ops/attention/attention.hpp"
+#include "probes/ops/conv1d/conv1d.hpp"
+#include "probes/ops/conv_transpose1d/conv_transpose1d.hpp"
 #include "probes/ops/gemm/gemm.hpp"
 #include "probes/ops/layernorm/layernorm.hpp"
 #include "probes/ops/op.hpp"

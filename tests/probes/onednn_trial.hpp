@@ -59,4 +59,56 @@ inline std::string refusal_of(const Target& target, const std::string& id, const
   return "";
 }
 
+/// On every oneDNN, plain and packed, these cases of exact data give exactly the true result and nothing else is touched. What
+/// a library has not is passed over; returns how many were compared.
+inline int require_exact_everywhere(const Target& target, const std::vector<std::string>& ids) {
+  int compared = 0;
+  for (const std::string& path : onednn_files())
+    for (const char* variant : {"", "layout=packed"})
+      for (const std::string& id : ids) {
+        CAPTURE(path);
+        const std::string refused = refusal_of(target, id, onednn_spec(path, variant));
+        if (refused.empty()) {
+          require_exact(bound_to(target, path), variant, id);
+          ++compared;
+        } else {
+          CAPTURE(id);
+          CHECK(contains(refused, "unsupported: "));
+        }
+      }
+  return compared;
+}
+
+/// The same inside the bounds, on data of any kind, every output judged.
+inline int require_bounded_everywhere(const Target& target, const std::vector<std::string>& ids) {
+  int compared = 0;
+  for (const std::string& path : onednn_files())
+    for (const std::string& id : ids) {
+      CAPTURE(path);
+      CAPTURE(id);
+      if (const std::string refused = refusal_of(target, id, onednn_spec(path)); !refused.empty()) {
+        CHECK(contains(refused, "unsupported: "));
+        continue;
+      }
+      Trial t(bound_to(target, path), id, "");
+      for (const std::uint64_t seed : {1, 2}) {
+        t.run(seed);
+        const Arithmetic arithmetic = t.call->report().arithmetic;
+        const Op& op = find_op(t.problem.id.op);
+        const std::vector<Expected> due = op.expect(t.problem, t.buffers.all(), {});
+        const std::vector<std::size_t> outputs = t.problem.outputs();
+        for (std::size_t i = 0; i < outputs.size(); ++i) {
+          const Discrepancy d = compare(t.problem.operands[outputs[i]], t.buffers.storage(outputs[i]), due[i],
+                                        op.bound(t.problem, i, due[i], arithmetic), arithmetic, ~std::uint64_t{0}, false);
+          CAPTURE(i);
+          CHECK(d.bad == 0);
+          CHECK(d.over_iid == 0);
+        }
+        if (outputs.size() == 1) CHECK(disturbed_bytes(t, seed) == 0);
+      }
+      ++compared;
+    }
+  return compared;
+}
+
 }  // namespace assay::trial

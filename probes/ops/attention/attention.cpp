@@ -437,7 +437,7 @@ Op make() {
   op.expect = expect;
   op.bound = bound;
   op.cases = embedded_cases("attention");
-  op.targets = {eigen_target()};
+  op.targets = {eigen_target(), onednn_target()};
   return op;
 }
 

@@ -58,6 +58,7 @@ Target eigen_target();     // "eigen": the control
 Target openblas_target();  // "openblas": ?gemm for both products, our softmax between them
 Target model_target();     // "model": correct variants, variant = name
 Target planted_target();   // "planted": one fault per variant
+Target onednn_target();    // "onednn": its matmul, softmax and matmul, by path
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 

@@ -223,7 +223,7 @@ Op make() {
   op.expect = expect;
   op.bound = bound;
   op.cases = embedded_cases("conv1d");
-  op.targets = {};
+  op.targets = {onednn_target()};
   return op;
 }
 
