@@ -291,6 +291,27 @@ Judge make_judge(const Operand& output, std::span<const std::byte> storage, cons
           .flushed = (2 * static_cast<double>(e.terms) + 3) * smallest_normal(a.accumulator) * enlarged};
 }
 
+/// Elements outside the sampled rows are not judged, but one that was never written must not hide there.
+void count_unwritten_elsewhere(const Judge& j, Discrepancy& d) {
+  const DType t = j.output.dtype;
+  const std::int64_t stride = j.output.strides.empty() ? 1 : j.output.strides.back();
+  const std::int64_t rows = j.row_length == 0 ? 0 : element_count(j.output) / j.row_length;
+  auto sampled = j.expected.rows.begin();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    if (sampled != j.expected.rows.end() && *sampled == row) {
+      ++sampled;
+      continue;
+    }
+    const std::int64_t first = storage_index(j.output, row * j.row_length);
+    for (std::int64_t column = 0; column < j.row_length; ++column) {
+      const std::int64_t at = first + column * stride;
+      if (load_bits(t, j.storage.data() + at * static_cast<std::int64_t>(size_bytes(t))) != j.poison_bits) continue;
+      ++d.unwritten;
+      list_bad(d, row * j.row_length + column);
+    }
+  }
+}
+
 }  // namespace
 
 Discrepancy compare(const Operand& output, std::span<const std::byte> storage, const Expected& e, const Bound& bound,
@@ -306,6 +327,7 @@ Discrepancy compare(const Operand& output, std::span<const std::byte> storage, c
 
   Discrepancy& d = all.d;
   d.compared = count;
+  if (!e.rows.empty() && output.access == Access::out) count_unwritten_elsewhere(judge, d);
   if (all.with_statistic > 0 && all.z2 > 0) {
     const double n = static_cast<double>(all.with_statistic), rms = std::sqrt(all.z2 / n);
     // Where the output is narrower than the accumulator its rounding drowns what the statistic measures.

@@ -47,7 +47,8 @@ struct Discrepancy {
   std::vector<std::int64_t> bad_indices;  // up to 64, for the picture and the report
 };
 
-/// `storage` is the output operand's allocation. Only the rows named in Expected are compared when it is sampled.
+/// `storage` is the output operand's allocation. Only the rows named in Expected are compared when it is sampled; of a pure
+/// output every other element must at least have been written.
 /// `poison_bits`: pattern written before the call, to count unwritten elements; subnormals_kept: from the contract.
 Discrepancy compare(const Operand& output, std::span<const std::byte> storage, const Expected&, const Bound&, const Arithmetic&,
                     std::uint64_t poison_bits, bool subnormals_kept);

@@ -2,6 +2,9 @@
 // Logical rows of an operand (its last dim, all other dims flattened), whatever its strides: what gather and digests read.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "reference/tensor.hpp"
 
 namespace assay {
@@ -19,6 +22,9 @@ void copy_rows(const Operand&, std::span<const std::byte> storage, std::int64_t 
 
 /// How many rows to copy at a time: enough to use whole cache lines of a column-major matrix, within a few MiB.
 std::int64_t rows_per_block(const Operand&);
+
+/// `count` of 0..rows-1 (all, when there are fewer), sorted, the first and the last among them, the others drawn by `seed`.
+std::vector<std::int64_t> sample_rows(std::int64_t rows, std::int64_t count, std::uint64_t seed);
 
 /// Throws std::invalid_argument unless storage holds the allocation and the allocation holds every logical element.
 void require_storage(const Operand&, std::span<const std::byte> storage);

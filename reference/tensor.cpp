@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "reference/format_bits.hpp"
+#include "reference/philox.hpp"
 #include "reference/rows.hpp"
 
 namespace assay {
@@ -202,6 +203,22 @@ std::int64_t disturbed_gap_bytes(const Operand& o, std::span<const std::byte> st
   }
   check(seen, storage_elements(o));
   return disturbed;
+}
+
+std::vector<std::int64_t> sample_rows(std::int64_t rows, std::int64_t count, std::uint64_t seed) {
+  constexpr std::uint32_t row_stream = 99;
+  std::vector<std::int64_t> chosen;
+  if (rows <= count) {
+    for (std::int64_t r = 0; r < rows; ++r) chosen.push_back(r);
+    return chosen;
+  }
+  chosen = {0, rows - 1};
+  for (std::uint64_t i = 0; std::ssize(chosen) < count; ++i) {
+    const auto row = static_cast<std::int64_t>(philox_element(seed, row_stream, i)[0] % static_cast<std::uint64_t>(rows));
+    if (std::find(chosen.begin(), chosen.end(), row) == chosen.end()) chosen.push_back(row);
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
 }
 
 }  // namespace assay

@@ -36,6 +36,11 @@ struct Op {
   std::function<std::vector<Expected>(const Problem&, Storage inputs, std::vector<std::int64_t> rows)> expect;
   /// `output`: which of the outputs.
   std::function<Bound(const Problem&, std::size_t output, const Expected&, const Arithmetic&)> bound;
+  /// Rows on which a problem too long to be judged whole is judged; unset or empty: it is judged whole.
+  std::function<std::vector<std::int64_t>(const Problem&)> sampled_rows{};
+  /// A cheap look at the whole main output of a problem that is judged on rows: true when something is out of line, and the
+  /// whole of it must be judged after all. It decides nothing by itself, so it cannot raise a false alarm.
+  std::function<bool(const Problem&, Storage inputs, std::span<const std::byte> output)> suspicious{};
   std::string_view cases;  // the op's case list, embedded
   std::vector<Target> targets;
   std::vector<PlantedFault> faults;         // variants of its target "planted"

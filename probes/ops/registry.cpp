@@ -22,8 +22,8 @@ std::vector<Op> make_all() {
   ops.push_back(gemm::make());
   ops.push_back(softmax::make());
   ops.push_back(activation::make());
-  ops.push_back(layernorm::make());
   ops.push_back(conv_transpose1d::make());
+  ops.push_back(layernorm::make());
   ops.push_back(conv1d::make());
   ops.push_back(attention::make());
   for (Op& op : ops) {

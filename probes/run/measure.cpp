@@ -126,6 +126,12 @@ class Session {
   /// The worst of the outputs: an auxiliary one that is wrong counts as much as the main one.
   Finding judge_values(DataSet& data, std::int64_t caller, std::byte poison) {
     Finding worst;
+    if (!data.rows.empty() && truth_.op().suspicious) {
+      const std::vector<std::span<const std::byte>> inputs(data.storage.begin(), data.storage.end());
+      m_.combined = true;
+      if (truth_.op().suspicious(problem(), inputs, arena_.storage(region(caller, truth_.outputs().front()))))
+        truth_.judge_whole(data);
+    }
     for (std::size_t i = 0; i < truth_.outputs().size(); ++i) {
       const std::size_t operand = truth_.outputs()[i];
       const Operand& out = problem().operands[operand];
@@ -173,6 +179,7 @@ class Session {
         first_digest_ = digest;
         m_.output_digest = hex(digest);
         m_.first = judge_values(data, 0, poison);
+        m_.first_rows = static_cast<std::int64_t>(data.rows.size());
         const std::size_t main = truth_.outputs().front();
         const std::vector<Digest> tiles = digest_tiles(problem().operands[main], arena_.storage(region(0, main)));
         if (tiles.size() <= 64)

@@ -23,11 +23,12 @@ struct Measurement {
   Outcome outcome = Outcome::measured;
   std::string reason;  // of every outcome but measured
   CallReport report;
-  Finding first;                   // worst over the first call, its repeats, all callers and all outputs
-  std::optional<Finding> second;   // other data through the same prepared call
-  std::int64_t second_rows = 0;    // rows compared there; 0: all
-  std::int64_t bytes_outside = 0;  // written outside the logical output, guards and gaps
-  std::string outside;             // where: "after the end of C", ...
+  Finding first;                                 // worst over the first call, its repeats, all callers and all outputs
+  std::optional<Finding> second;                 // other data through the same prepared call
+  std::int64_t first_rows = 0, second_rows = 0;  // rows compared in each; 0: all
+  bool combined = false;                         // all of the output was looked at through random combinations
+  std::int64_t bytes_outside = 0;                // written outside the logical output, guards and gaps
+  std::string outside;                           // where: "after the end of C", ...
   bool inputs_changed = false;
   int repeats = 0, repeats_identical = 0;  // executions on the same data, the first included
   int callers_differing = 0;

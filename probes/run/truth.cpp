@@ -3,10 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 
-#include "reference/philox.hpp"
+#include "reference/rows.hpp"
 
 namespace assay {
 
@@ -41,6 +40,11 @@ Truth::Truth(const std::string& case_id)
         fmt::format("this case needs about {:.1f} GiB of memory and {:.1f} GiB are free; choose a smaller problem",
                     needed / (1 << 30), free_bytes / (1 << 30)));
   first_ = make(problem_.seed);
+  if (op_->sampled_rows) first_.rows = op_->sampled_rows(problem_);
+}
+
+void Truth::judge_whole(DataSet& d) const {
+  d.rows.clear(), d.expected.clear(), d.bounds.clear();
 }
 
 DataSet Truth::make(std::uint64_t seed) const {
@@ -62,15 +66,8 @@ DataSet& Truth::second() {
     const Operand& output = problem_.operands[outputs_.front()];
     const std::int64_t width = output.dims.back();
     const std::int64_t rows = width > 0 ? element_count(output) / width : 0;
-    if (problem_.flops > whole_second_flops && rows > sampled_rows) {
-      std::vector<std::int64_t>& chosen = second_->rows;
-      chosen = {0, rows - 1};
-      for (std::uint64_t i = 0; static_cast<std::int64_t>(chosen.size()) < sampled_rows; ++i) {
-        const auto row = static_cast<std::int64_t>(philox_element(second_->seed, 99, i)[0] % static_cast<std::uint64_t>(rows));
-        if (std::find(chosen.begin(), chosen.end(), row) == chosen.end()) chosen.push_back(row);
-      }
-      std::sort(chosen.begin(), chosen.end());
-    }
+    if (problem_.flops > whole_second_flops && rows > sampled_rows)
+      second_->rows = sample_rows(rows, sampled_rows, second_->seed);
   }
   return *second_;
 }

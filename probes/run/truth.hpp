@@ -39,6 +39,8 @@ class Truth {
   DataSet& first() { return first_; }
   DataSet& second();
   const std::vector<Expected>& expected(DataSet&);
+  /// From here on the data set's truth covers every row.
+  void judge_whole(DataSet&) const;
   /// Bounds of every output; computed once per arithmetic, since most targets of a case declare the same one.
   const std::vector<Bound>& bounds(DataSet&, const Arithmetic&);
   /// Of the first data set; computed once.

@@ -14,8 +14,8 @@
 namespace assay::reference {
 namespace {
 
-// Columns of one task: few enough to stay near the caches, enough rows that the product is not bound by reading X.
-constexpr std::int64_t task_columns = 1 << 19;
+// A product at a time: so many frames of X, and columns that stay near the caches.
+constexpr std::int64_t product_frames = 512, product_columns = 1 << 17;
 
 /// Wanted rows of one batch entry and group, first <= local < last.
 struct Task {
@@ -43,7 +43,7 @@ void check_sizes(const ConvTranspose1d& c, const std::vector<std::int64_t>& rows
 
 std::vector<Task> cut_into_tasks(const ConvTranspose1d& c, const std::vector<std::int64_t>& rows) {
   const std::int64_t wanted = rows.empty() ? c.n * c.cout : std::ssize(rows), in_group = c.cout / c.groups;
-  const std::int64_t most = std::max<std::int64_t>(1, task_columns / (c.k * c.l));
+  const std::int64_t most = std::max<std::int64_t>(1, product_columns / (c.k * std::min(c.l, product_frames)));
   const auto group_of = [&](std::int64_t r) { return (rows.empty() ? r : rows[r]) / in_group; };  // batch entry included
   std::vector<Task> tasks;
   for (std::int64_t r = 0; r < wanted;) {
@@ -63,48 +63,64 @@ void add(double& hi, double& lo, double term, double term_lo) {
   lo = finite ? v.lo : 0;
 }
 
-void compute(const ConvTranspose1d& c, const Task& task, const std::vector<std::int64_t>& rows, bool wide, Expected& e,
-             double& largest_input) {
-  const std::int64_t lout = c.lout(), cin = c.cin / c.groups, cout = c.cout / c.groups, count = task.last - task.first;
-  const auto global = [&](std::int64_t local) { return rows.empty() ? local : rows[local]; };
+/// Adds the columns of frames begin <= i < end to the rows from `row` on: column (row, tap, frame) to i*stride + r*dilation -
+/// padl.
+void add_columns(const ConvTranspose1d& c, const Expected& columns, std::int64_t first_row, std::int64_t rows,
+                 std::int64_t begin, std::int64_t end, Expected& e) {
+  const std::int64_t lout = c.lout(), frames = end - begin;
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t r = 0; r < c.k; ++r) {
+      const std::int64_t shift = r * c.dilation - c.padl, room = lout - 1 - shift;
+      const std::int64_t first = std::max(begin, shift < 0 ? (-shift + c.stride - 1) / c.stride : 0);
+      const std::int64_t last = room < 0 ? 0 : std::min(end, room / c.stride + 1);
+      const std::int64_t from = (row * c.k + r) * frames - begin, to = (first_row + row) * lout + shift;
+      if (columns.value_lo.empty())
+        for (std::int64_t i = first; i < last; ++i) e.value[to + i * c.stride] += columns.value[from + i];
+      else
+        for (std::int64_t i = first; i < last; ++i)
+          add(e.value[to + i * c.stride], e.value_lo[to + i * c.stride], columns.value[from + i], columns.value_lo[from + i]);
+      for (std::int64_t i = first; i < last; ++i) {
+        e.sum_abs[to + i * c.stride] += columns.sum_abs[from + i];
+        e.sum_sq[to + i * c.stride] += columns.sum_sq[from + i];
+      }
+    }
+}
+
+void add_bias(double bias, std::int64_t from, std::int64_t count, Expected& e) {
+  for (std::int64_t at = from; at < from + count; ++at) {
+    if (e.value_lo.empty())
+      e.value[at] += bias;
+    else
+      add(e.value[at], e.value_lo[at], bias, 0);
+    e.addend[at] = std::fabs(bias);
+  }
+}
+
+/// Returns the largest magnitude among the operands, at least 1.
+double compute(const ConvTranspose1d& c, const Task& task, const std::vector<std::int64_t>& rows, bool wide, Expected& e) {
+  const std::int64_t cin = c.cin / c.groups, cout = c.cout / c.groups, count = task.last - task.first;
+  const auto channel = [&](std::int64_t row) { return (rows.empty() ? task.first + row : rows[task.first + row]) % c.cout; };
   // Row (row, r) of the left matrix: the taps w[., co, r].
   std::vector<double> taps(static_cast<std::size_t>(count * c.k * cin));
   for (std::int64_t ci = 0; ci < cin; ++ci)
     for (std::int64_t row = 0; row < count; ++row) {
-      const std::int64_t co = global(task.first + row) % cout;
-      const double* from = &c.w[((task.group * cin + ci) * cout + co) * c.k];
+      const double* from = &c.w[((task.group * cin + ci) * cout + channel(row) % cout) * c.k];
       for (std::int64_t r = 0; r < c.k; ++r) taps[(row * c.k + r) * cin + ci] = from[r];
     }
-  const std::span<const double> x = c.x.subspan((task.entry * c.cin + task.group * cin) * c.l, cin * c.l);
-  const Expected columns = gemm({.m = count * c.k, .n = c.l, .k = cin, .a = taps, .b = x}, wide);
-  largest_input = columns.largest_input;
-  for (std::int64_t row = 0; row < count; ++row) {
-    const std::int64_t to = (task.first + row) * lout;
-    for (std::int64_t r = 0; r < c.k; ++r) {
-      // The frames whose output t = i*stride + r*dilation - padl exists.
-      const std::int64_t shift = r * c.dilation - c.padl;
-      const std::int64_t first = shift < 0 ? (-shift + c.stride - 1) / c.stride : 0;
-      const std::int64_t last = lout - 1 - shift < 0 ? 0 : std::min(c.l, (lout - 1 - shift) / c.stride + 1);
-      for (std::int64_t i = first; i < last; ++i) {
-        const std::int64_t from = (row * c.k + r) * c.l + i, at = to + i * c.stride + shift;
-        if (wide)
-          add(e.value[at], e.value_lo[at], columns.value[from], columns.value_lo[from]);
-        else
-          e.value[at] += columns.value[from];
-        e.sum_abs[at] += columns.sum_abs[from];
-        e.sum_sq[at] += columns.sum_sq[from];
-      }
-    }
-    if (c.bias.empty()) continue;
-    const double bias = c.bias[global(task.first + row) % c.cout];
-    for (std::int64_t at = to; at < to + lout; ++at) {
-      if (wide)
-        add(e.value[at], e.value_lo[at], bias, 0);
-      else
-        e.value[at] += bias;
-      e.addend[at] = std::fabs(bias);
-    }
+  const double* const x = c.x.data() + (task.entry * c.cin + task.group * cin) * c.l;
+  double largest = 1;
+  std::vector<double> part;
+  for (std::int64_t begin = 0; begin < c.l; begin += product_frames) {
+    const std::int64_t end = std::min(c.l, begin + product_frames), frames = end - begin;
+    part.resize(cin * frames);
+    for (std::int64_t ci = 0; ci < cin; ++ci) std::copy(x + ci * c.l + begin, x + ci * c.l + end, part.begin() + ci * frames);
+    const Expected columns = gemm({.m = count * c.k, .n = frames, .k = cin, .a = taps, .b = part}, wide);
+    largest = std::max(largest, columns.largest_input);
+    add_columns(c, columns, task.first, count, begin, end, e);
   }
+  for (std::int64_t row = 0; row < count && !c.bias.empty(); ++row)
+    add_bias(c.bias[channel(row)], (task.first + row) * c.lout(), c.lout(), e);
+  return largest;
 }
 
 }  // namespace
@@ -126,13 +142,9 @@ Expected conv_transpose1d(const ConvTranspose1d& c, bool wide, std::vector<std::
   if (!c.bias.empty()) e.addend.resize(size);
   const std::vector<Task> tasks = cut_into_tasks(c, rows);
   double largest = 1;
-  // Few tasks are parallel inside their products.
-#pragma omp parallel for schedule(dynamic) reduction(max : largest) if (tasks.size() >= 16)
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    double of_task = 1;
-    compute(c, tasks[i], rows, wide, e, of_task);
-    largest = std::max(largest, of_task);
-  }
+  // A single task is parallel inside its products.
+#pragma omp parallel for schedule(dynamic) reduction(max : largest) if (tasks.size() > 1)
+  for (std::size_t i = 0; i < tasks.size(); ++i) largest = std::max(largest, compute(c, tasks[i], rows, wide, e));
   e.largest_input = largest;
   e.rows = std::move(rows);
   return e;

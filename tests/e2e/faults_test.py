@@ -9,6 +9,7 @@ import e2e
 from e2e import SMALL, TINY
 
 # Case -> faults it must expose -> label. Exact data where that shows the fault, so nothing can hide in noise.
+CONVT = "g1:conv_transpose1d:"
 WRONG, NAN_LEAK, OUTSIDE = "WRONG", "NAN-LEAK", "OUT-OF-BOUNDS"
 VALUE_FAULTS = {
     SMALL: {
@@ -34,6 +35,13 @@ VALUE_FAULTS = {
     "g1:gemm:m=16,n=12,k=32,fill=subnormal": {"subnormals_flushed": WRONG},
     TINY: {"write_past_end": OUTSIDE, "write_before_start": OUTSIDE, "input_overwritten": OUTSIDE},
     "g1:gemm:m=8,n=6,k=16,padc=3,fill=integer": {"write_in_gap": OUTSIDE},
+    "g1:gemm:m=1,n=40,k=64,bias=1,fill=integer": {"bias_lost": WRONG},
+    "g1:gemm:m=9,n=12,k=16,batch=3,bias=1,act=relu,fill=integer": {"bias_of_first_entry": WRONG},
+    "g1:gemm:m=48,n=40,k=64,bias=1": {"bias_along_rows": WRONG, "bias_twice": WRONG},
+    "g1:gemm:m=48,n=40,k=64,bias=1,alpha=2": {"bias_scaled": WRONG},
+    "g1:gemm:m=48,n=40,k=64,bias=1,act=relu": {"relu_skipped": WRONG, "relu_before_bias": WRONG},
+    "g1:gemm:m=48,n=40,k=64,bias=1,act=gelu_erf": {"gelu_tanh_for_erf": WRONG},
+    "g1:gemm:m=48,n=40,k=64,in=bf16,bias=1,act=gelu_erf": {"sum_stored_before_gelu": WRONG},
     "g1:softmax:rows=32,n=40,fill=extreme": {"no_max_subtraction": NAN_LEAK, "max_from_zero": NAN_LEAK, "stale_max": NAN_LEAK},
     "g1:softmax:rows=64,n=256,fill=dyadic": {"fast_exp": WRONG},
     "g1:softmax:rows=16,n=130": {
@@ -45,6 +53,34 @@ VALUE_FAULTS = {
     "g1:softmax:rows=8,n=33,fill=nan_one": {"nan_swallowed": WRONG},
     "g1:softmax:rows=32,n=40,kind=log,fill=shifted": {"shifted_log_sum": WRONG},
     "g1:softmax:rows=32,n=40,kind=log,fill=extreme": {"log_of_softmax": WRONG},
+    "g1:activation:rows=16,n=67": {
+        "tanh_for_erf": WRONG, "clipped": WRONG, "tail_unwritten": "UNWRITTEN", "wrong_row": WRONG},
+    "g1:activation:rows=16,n=67,padx=3": {"stride_ignored": NAN_LEAK},
+    "g1:activation:rows=16,n=67,pady=2": {"gap_written": OUTSIDE},
+    "g1:activation:rows=16,n=67,kind=gelu_tanh": {"erf_for_tanh": WRONG, "fast_tanh": WRONG, "rounded_constant": WRONG},
+    "g1:activation:rows=16,n=67,kind=silu,sigma=16": {"fast_exp": WRONG},
+    "g1:activation:rows=16,n=67,kind=silu,fill=extreme": {"silu_overflow": NAN_LEAK},
+    "g1:activation:rows=16,n=67,bias=1": {
+        "rounded_argument": WRONG, "bias_lost": WRONG, "bias_shifted": WRONG, "bias_after": WRONG, "stale_bias": WRONG},
+    "g1:activation:rows=16,n=67,kind=relu": {"tail_identity": WRONG},
+    "g1:activation:rows=16,n=67,fill=masked": {"limit_lost": WRONG},
+    "g1:activation:rows=16,n=67,kind=relu,fill=nan_one": {"nan_swallowed": WRONG},
+    CONVT + "n=2,cin=6,cout=8,l=13,k=5,stride=3,dilation=2,padl=1,padr=3,outpad=2,groups=2,bias=1,fill=integer": {
+        "dropped_tap": WRONG, "doubled_tap": WRONG, "flipped_taps": WRONG, "taps_outermost": WRONG, "weights_first_group": WRONG,
+        "groups_exchanged": WRONG, "dilation_ignored": WRONG, "crop_exchanged": WRONG, "crop_shifted": WRONG,
+        "outpad_unwritten": "UNWRITTEN", "outpad_empty": WRONG, "tail_unwritten": "UNWRITTEN", "bias_lost": WRONG,
+        "bias_per_tap": WRONG, "bias_first_group": WRONG, "stale_accumulator": WRONG, "added_to_output": NAN_LEAK,
+        "first_entry_again": WRONG, "last_frame_lost": WRONG},
+    CONVT + "cin=8,cout=8,l=9,k=3,padl=1,padr=1,fill=integer": {"channels_exchanged": WRONG},
+    CONVT + "cin=8,cout=8,l=9,k=3,padl=1,padr=1,fill=nan_one": {"nan_swallowed": WRONG},
+    CONVT + "cin=16,cout=8,l=20,k=16,stride=8,padl=4,padr=4,bias=1,fill=integer": {"wrong_phase": WRONG, "seam_lost": WRONG},
+    CONVT + "cin=3,cout=4,l=9,k=2,stride=5,outpad=4,bias=1,fill=integer": {"holes_unwritten": "UNWRITTEN"},
+    CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,fill=integer": {"last_channel_lost": WRONG},
+    CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,in=bf16,out=f32": {
+        "columns_in_bf16": WRONG, "accumulator_in_bf16": WRONG},
+    CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,fill=reveal": {"operands_in_bf16": WRONG},
+    CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,gapx=3,fill=integer": {"row_gap_ignored": NAN_LEAK},
+    CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,gapy=2,fill=integer": {"gap_written": OUTSIDE},
 }
 
 # Fault -> what the one sentence must say.

@@ -123,20 +123,23 @@ TEST_CASE("activation: no correct variant is flagged on the clean cases, nor the
       CAPTURE(id);
       CAPTURE(v);
       Trial t(control_or_model(v), id, variant_of(v));
-      const Judgement j = verdict(t, 1 + v);
-      CAPTURE(j.reason);
-      REQUIRE(j.verdict == report::Verdict::pass);
-      ++judged;
+      for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
+        const Judgement j = verdict(t, seed);
+        CAPTURE(j.reason);
+        REQUIRE(j.verdict == report::Verdict::pass);
+        ++judged;
+      }
     }
-  CHECK(judged > 1500);
+  CHECK(judged > 1000);
 }
 
-TEST_CASE("activation: clean cases cover every family, kind and format, and the smallest shapes") {
-  std::set<std::tuple<std::string, std::string, std::string>> seen;
+TEST_CASE("activation: clean cases cover every family twice, every kind in every format, and the smallest shapes") {
+  std::set<std::pair<std::string, std::string>> families, kinds;
   bool smallest = false, bias = false;
   for (const std::string& id : activation::clean_cases()) {
     const Problem p = make_problem(id);
-    seen.emplace(p.formats, p.id.word("kind"), p.id.word("fill"));
+    families.emplace(p.id.word("fill"), p.id.word("kind"));
+    kinds.emplace(p.id.word("in"), p.id.word("kind"));
     smallest |= element_count(p.operands[0]) == 1;
     bias |= p.operands.size() == 3;
     CHECK(id.find("seed") == std::string::npos);
@@ -144,8 +147,13 @@ TEST_CASE("activation: clean cases cover every family, kind and format, and the 
   CHECK(smallest);
   CHECK(bias);
   for (const Family f : activation::families())
-    for (const char* kind : {"gelu_erf", "gelu_tanh", "silu", "relu"})
-      for (const char* formats : {"fp32", "fp64", "bf16", "fp16"}) CHECK(seen.contains({formats, kind, std::string(name(f))}));
+    CHECK(std::ranges::count(families, std::string(name(f)), &std::pair<std::string, std::string>::first) >= 2);
+  for (const char* kind : {"gelu_erf", "gelu_tanh", "silu", "relu"})
+    for (const char* in : {"f32", "f64", "bf16", "f16"}) {
+      CAPTURE(kind);
+      CAPTURE(in);
+      CHECK(kinds.contains({in, kind}));
+    }
 }
 
 TEST_CASE("activation: -Inf gives the limit where promised, NaN is policy where nothing is, anything else is wrong") {
@@ -209,7 +217,6 @@ TEST_CASE("every fault of activation is seen in one of its cases, and nothing wi
     for (std::uint64_t seed = 1; seed <= 2; ++seed) {
       std::int64_t bad = 0;
       for (const std::string& id : f.cases) {
-        if (id.find("patterns") != std::string::npos) continue;  // each of the others is enough
         Trial right(activation::planted_target(), id, "none"), wrong(activation::planted_target(), id, std::string(f.name));
         CHECK(verdict(right, seed).verdict == report::Verdict::pass);
         bad += verdict(wrong, seed).verdict != report::Verdict::pass;

@@ -47,14 +47,13 @@ struct Fault {
 std::vector<Fault> all_faults() {
   const std::string op = "g1:activation:";
   const std::string plain = op + "rows=16,n=67", half = plain + ",in=bf16", tanh = plain + ",kind=gelu_tanh",
-                    silu = plain + ",kind=silu", relu = plain + ",kind=relu", biased = plain + ",bias=1",
-                    every = op + "rows=256,n=256,fill=patterns,in=bf16", some = op + "rows=16,n=67,fill=patterns";
+                    silu = plain + ",kind=silu", relu = plain + ",kind=relu", biased = plain + ",bias=1";
   return {
-      {Flaw::tanh_for_erf, "tanh_for_erf", "the erf form is computed by the tanh formula", {plain, half, every}},
+      {Flaw::tanh_for_erf, "tanh_for_erf", "the erf form is computed by the tanh formula", {plain, plain + ",sigma=4"}},
       {Flaw::erf_for_tanh, "erf_for_tanh", "the tanh form is computed from erf", {tanh, tanh + ",in=f16"}},
       {Flaw::fast_tanh, "fast_tanh", "tanh has a relative error of 2^-11 and is declared accurate", {tanh, tanh + ",bias=1"}},
       {Flaw::rounded_constant, "rounded_constant", "sqrt(2/pi) is rounded to bf16", {tanh, tanh + ",in=f16,out=f32"}},
-      {Flaw::clipped, "clipped", "arguments below -3 give 0, those above 3 themselves", {plain, every}},
+      {Flaw::clipped, "clipped", "arguments below -3 give 0, those above 3 themselves", {plain, half}},
       {Flaw::fast_exp,
        "fast_exp",
        "exp is 2^(x log2 e) with a rounded product, and declared accurate",
@@ -77,7 +76,7 @@ std::vector<Fault> all_faults() {
       {Flaw::limit_lost,
        "limit_lost",
        "-Inf gives NaN although its limit is promised",
-       {plain + ",fill=masked", tanh + ",fill=masked", silu + ",fill=masked", every}},
+       {plain + ",fill=masked", tanh + ",fill=masked", silu + ",fill=masked"}},
       {Flaw::tail_identity,
        "tail_identity",
        "columns beyond a multiple of 8 pass without the function",

@@ -16,11 +16,12 @@ const Target& gemm_target() {
 }
 
 /// Columns (taps and output channels of a group, in W's order; frames) = W^T X of one batch entry and group.
-std::string columns_id(const Call& c) {
+std::string columns_id(const Problem& p) {
+  const Call c = call_of(p);
   const std::int64_t cin = c.cin / c.groups, rows = c.cout / c.groups * c.k;
   return fmt::format("g1:gemm:m={},n={},k={},order=row,ta=t,tb={},padb={},in={},out={}", rows, c.l, cin,
-                     c.channels_last ? "t" : "n", c.x_row - (c.channels_last ? cin : c.l), name(c.in),
-                     name(c.in == DType::f64 ? DType::f64 : DType::f32));
+                     c.channels_last ? "t" : "n", c.x_row - (c.channels_last ? cin : c.l), p.id.word("in"),
+                     size_bytes(c.in) == 2 ? "f32" : "same");
 }
 
 class CblasCall final : public assay::Call {
@@ -28,7 +29,7 @@ class CblasCall final : public assay::Call {
   CblasCall(const Problem& problem, const TargetSpec& spec)
       : problem_(problem),
         call_(call_of(problem)),
-        columns_(make_problem(columns_id(call_))),
+        columns_(make_problem(columns_id(problem_))),
         product_(gemm_target().prepare(columns_, spec)) {}
 
   void load(Images images) override { images_.assign(images.begin(), images.end()); }
@@ -95,7 +96,7 @@ class CblasCall final : public assay::Call {
 
 std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
   try {
-    return gemm_target().refuses(make_problem(columns_id(call_of(p))), spec);
+    return gemm_target().refuses(make_problem(columns_id(p)), spec);
   } catch (const CaseError& e) {
     return e.what();
   }

@@ -183,8 +183,10 @@ bool exact_under(const Problem& p, const Call& c, const Arithmetic& arithmetic) 
 }
 
 Bound bound(const Problem& p, std::size_t, const Expected& expected, const Arithmetic& arithmetic) {
-  Bound b = product_sum_bound(expected, arithmetic, exchangeable(p.fills[0].family), exact_under(p, call_of(p), arithmetic),
-                              p.operands[0].dtype);
+  // A power of two per frame and per tap (wide) makes terms of one sum that are no draws of one law.
+  const Family family = p.fills[0].family;
+  Bound b = product_sum_bound(expected, arithmetic, exchangeable(family) && family != Family::wide,
+                              exact_under(p, call_of(p), arithmetic), p.operands[0].dtype);
   // Where every product is zero, or no tap falls, nothing is rounded: the result is the bias, which Y can hold.
   for (std::size_t i = 0; i < expected.addend.size(); ++i)
     if (expected.sum_abs[i] == 0) {

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "probes/ops/gemm/epilogue.hpp"
 #include "probes/ops/gemm/gemm.hpp"
+#include "probes/ops/target.hpp"
 
 namespace assay::gemm {
 
@@ -56,6 +58,22 @@ inline double scaled(DType format, double alpha, double sum, double beta, double
 inline double scaled(const Call& c, double sum, double addend) {
   const DType f = compute_format(c);
   return scaled(f, round_to(f, c.alpha), sum, round_to(f, c.beta), addend);
+}
+
+/// The bias of a column of C in batch entry `entry`; 0 where the call has none.
+inline double bias_of(const Problem& p, Images images, std::int64_t entry, std::int64_t column) {
+  if (p.operands.size() < 4) return 0;
+  const Operand& o = p.operands[3];
+  const std::int64_t at = o.offset + entry * o.strides[0] + column;
+  return decode(o.dtype, load_bits(o.dtype, images[3].storage + at * static_cast<std::int64_t>(size_bytes(o.dtype))));
+}
+inline double with_bias(const Call& c, double z, double bias) {
+  return c.bias ? round_to(compute_format(c), z + bias) : z;
+}
+/// f(z) in the format computed in.
+inline double finished(const Call& c, double z) {
+  if (compute_format(c) == DType::f64) return activated(c.activation, z);
+  return static_cast<double>(activated(c.activation, static_cast<float>(z)));
 }
 
 /// Entry `e` of a batch as a row-major (rows, columns) matrix, decoded exactly.

@@ -94,6 +94,7 @@ class CblasCall final : public assay::Call {
 
 std::optional<std::string> refuses(const Problem& problem, const TargetSpec& spec) {
   const gemm::Call c = call_of(problem);
+  if (c.has_epilogue()) return fmt::format("a CBLAS adds no bias and applies no function ({})", spec.name());
   const bool plain = c.in == c.out && (c.in == DType::f32 || c.in == DType::f64);
   if (plain || (c.in == DType::bf16 && c.out == DType::f32)) return std::nullopt;
   return fmt::format(

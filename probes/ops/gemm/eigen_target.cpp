@@ -5,6 +5,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 
+#include "probes/ops/gemm/blas.hpp"
 #include "probes/ops/gemm/cpu_targets.hpp"
 
 namespace assay::gemm {
@@ -138,6 +139,8 @@ class EigenCall final : public assay::Call {
         std::byte* const at = out + (j * call_.ldc + i) * width;
         T value = sum(i, j);
         if (call_.beta != 0) value += static_cast<T>(call_.beta) * static_cast<T>(decode(c.dtype, load_bits(c.dtype, at)));
+        if (call_.bias) value += static_cast<T>(bias_of(problem_, images_, entry, call_.row_major ? i : j));
+        value = activated(call_.activation, value);
         store_bits(c.dtype, at, encode(c.dtype, static_cast<double>(value)));
       }
   }

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "probes/ops/embedded_cases.hpp"
+#include "probes/ops/gemm/epilogue.hpp"
 #include "reference/ops/gemm.hpp"
 
 namespace assay::gemm {
@@ -39,6 +40,8 @@ std::vector<Parameter> grammar() {
       {"gap", integer, "0", 0, 4096, {}, "elements between batch entries, all operands"},
       {"alpha", real, "1", -1e30, 1e30, {}, "scalar on A*B; 0: A and B must not be read"},
       {"beta", real, "0", -1e30, 1e30, {}, "scalar on C; 0: C must not be read"},
+      {"bias", integer, "0", 0, 1, {}, "1: a bias per column of C is added"},
+      {"act", word, "none", 0, 0, {"none", "relu", "gelu_erf", "gelu_tanh"}, "function of the sum that is stored"},
       fill_parameter(product_families()),
   };
 }
@@ -81,16 +84,18 @@ Dyadic dyadic(double x) {
   return {std::abs(significand), e};
 }
 
-/// Largest |alpha*A*B| + |beta*C| of an integer-valued family, in units of the common power of two.
-/// Every partial sum in any order, with alpha applied early or late, is a multiple of that unit and no larger.
-double largest_integer(const Call& c, Family family, double product, double addend) {
-  const Dyadic a = dyadic(c.alpha), b = dyadic(c.beta);
-  const int unit = c.beta == 0 ? a.exponent : c.alpha == 0 ? b.exponent : std::min(a.exponent, b.exponent);
-  const double terms = family == Family::position ? 1 : static_cast<double>(c.k);
-  return std::ldexp(a.integer, a.exponent - unit) * terms * product + std::ldexp(b.integer, b.exponent - unit) * addend;
-}
-
 constexpr double addend_limit = 64;
+
+/// Largest |alpha*A*B| + |beta*C| + |bias| of an integer-valued family, in units of the common power of two.
+/// Every partial sum in any order, with alpha applied early or late, is a multiple of that unit and no larger.
+double largest_integer(const Call& c, Family family, double product, double addend, double bias) {
+  const Dyadic a = dyadic(c.alpha), b = dyadic(c.beta);
+  int unit = c.beta == 0 ? a.exponent : c.alpha == 0 ? b.exponent : std::min(a.exponent, b.exponent);
+  if (c.bias) unit = std::min(unit, 0);
+  const double terms = family == Family::position ? 1 : static_cast<double>(c.k);
+  return std::ldexp(a.integer, a.exponent - unit) * terms * product + std::ldexp(b.integer, b.exponent - unit) * addend +
+         (c.bias ? std::ldexp(bias, -unit) : 0);
+}
 
 double largest_product(const Call& c, const FillRule& rule) {
   switch (rule.family) {
@@ -103,6 +108,14 @@ double largest_product(const Call& c, const FillRule& rule) {
     default:
       return 1;
   }
+}
+
+Activation activation_of(const CaseId& id) {
+  const std::string& act = id.word("act");
+  return act == "relu"        ? Activation::relu
+         : act == "gelu_erf"  ? Activation::gelu_erf
+         : act == "gelu_tanh" ? Activation::gelu_tanh
+                              : Activation::none;
 }
 
 Family addend_family(Family f) {
@@ -125,6 +138,7 @@ Problem problem(const CaseId& id) {
   c.row_major = id.word("order") == "row";
   c.transpose_a = id.word("ta") == "t", c.transpose_b = id.word("tb") == "t";
   c.alpha = id.real("alpha"), c.beta = id.real("beta");
+  c.bias = id.integer("bias") == 1, c.activation = activation_of(id);
   const std::string& share = id.word("share");
   const std::int64_t gap = id.integer("gap");
   // Contiguous along columns of the logical matrix: row-major as stored, or column-major of the transpose.
@@ -136,6 +150,12 @@ Problem problem(const CaseId& id) {
                               id.integer("padc"), gap, false, 3));
   for (Operand& o : p.operands) o.offset = id.integer("off");
   const Family family = *parse_family(id.word("fill"));
+  const bool gelu = c.activation == Activation::gelu_erf || c.activation == Activation::gelu_tanh;
+  if (gelu && (family == Family::inf_one || family == Family::subnormal))
+    throw CaseError(fmt::format(
+        "gemm with act={} takes no fill={}: a GELU of such values is the activation operation's own subject; use act=none or "
+        "act=relu",
+        id.word("act"), name(family)));
   FillRule a{.family = family, .outer_axis = 1, .inner_axis = 2, .left = true};
   FillRule b{.family = family, .outer_axis = 2, .inner_axis = 1, .left = false};
   FillRule addend{.family = addend_family(family),
@@ -146,11 +166,26 @@ Problem problem(const CaseId& id) {
   if (family == Family::integer) {
     // 2^24 for an fp32 accumulator; fp16 results must also stay below 65504.
     const int p_sum = c.out == DType::f64 ? 53 : c.out == DType::f16 ? 15 : 24;
-    const double scale = std::max(1.0, largest_integer(c, Family::position, 1, 0));
-    const int scalar_bits = static_cast<int>(std::ceil(std::log2(scale))) + (c.beta == 0 ? 0 : 1);
+    const double scale = std::max(1.0, largest_integer(c, Family::position, 1, 0, 0));
+    const int scalar_bits = static_cast<int>(std::ceil(std::log2(scale))) + (c.beta == 0 ? 0 : 1) + (c.bias ? 1 : 0);
     a.limit = b.limit = std::max<std::int64_t>(1, integer_limit(c.k, p_sum - scalar_bits, c.in));
   }
   p.fills = {a, b, addend};
+  if (c.bias) {
+    p.operands.push_back({.role = "bias",
+                          .dtype = c.out,
+                          .dims = {c.batch, c.n},
+                          .strides = {c.n, 1},
+                          .offset = id.integer("off"),
+                          .span = c.batch * c.n,
+                          .stream = 4});
+    // Real fills: large enough that an output without its bias is beyond any bound.
+    p.fills.push_back({.family = addend.family,
+                       .outer_axis = 1,
+                       .inner_axis = 1,
+                       .limit = addend.limit,
+                       .exponent = addend.family == Family::normal ? 2 : 0});
+  }
   if (c.beta == 0) p.leans_on.push_back(Convention::beta_zero_ignores_c);
   if (c.alpha == 0) p.leans_on.push_back(Convention::alpha_zero_ignores_ab);
   // With alpha = 0 nothing of A or B may show, so there is nothing to propagate.
@@ -185,7 +220,9 @@ std::vector<Expected> expect(const Problem& p, Storage inputs, std::vector<std::
                           .a = a,
                           .b = b,
                           .c = addend};
-  return {reference::gemm(g, c.out == DType::f64, true, std::move(rows))};
+  Expected z = reference::gemm(g, c.out == DType::f64, true, std::move(rows));
+  if (!c.has_epilogue()) return {std::move(z)};
+  return {with_epilogue(c, std::move(z), c.bias ? gather(p.operands[3], inputs[3]) : std::vector<double>{})};
 }
 
 /// Whether every partial sum is representable in the declared arithmetic, so that the bound is zero.
@@ -194,13 +231,12 @@ bool exact_under(const Problem& p, const Arithmetic& arithmetic) {
   if (!exact(rule.family)) return false;
   const Call c = call_of(p);
   if (arithmetic.operand != c.in && format(arithmetic.operand).precision < format(c.in).precision) return false;
-  const double largest = largest_integer(c, rule.family, largest_product(c, rule), addend_limit);
+  const double largest = largest_integer(c, rule.family, largest_product(c, rule), addend_limit, addend_limit);
   return largest <= std::ldexp(1.0, format(arithmetic.accumulator).precision);
 }
 
 Bound bound(const Problem& p, std::size_t, const Expected& expected, const Arithmetic& arithmetic) {
-  return product_sum_bound(expected, arithmetic, exchangeable(p.fills[0].family), exact_under(p, arithmetic),
-                           p.operands[0].dtype);
+  return epilogue_bound(call_of(p), expected, arithmetic, exchangeable(p.fills[0].family), exact_under(p, arithmetic));
 }
 
 }  // namespace
@@ -217,6 +253,7 @@ Call call_of(const Problem& p) {
   c.stride_a = p.operands[0].strides[0], c.stride_b = p.operands[1].strides[0], c.stride_c = p.operands[2].strides[0];
   c.alpha = id.real("alpha"), c.beta = id.real("beta");
   c.pointer_array = id.word("mode") == "pointers";
+  c.bias = id.integer("bias") == 1, c.activation = activation_of(id);
   return c;
 }
 
@@ -230,7 +267,7 @@ std::int64_t pointer_order(std::int64_t i, std::int64_t batch) {
 Op make() {
   Op op;
   op.name = "gemm";
-  op.summary = "C = alpha*op(A)*op(B) + beta*C, batched";
+  op.summary = "C = f(alpha*op(A)*op(B) + beta*C + bias), batched";
   op.grammar = grammar();
   op.problem = problem;
   op.expect = expect;

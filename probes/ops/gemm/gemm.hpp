@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm: C = alpha * op(A) * op(B) + beta * C, batched. What every gemm target reads instead of parsing the case again.
+// gemm: C = f(alpha * op(A) * op(B) + beta * C + bias), batched. What every gemm target reads instead of parsing the case
+// again.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,12 @@
 
 namespace assay::gemm {
 
+/// f of an epilogue, applied to the sum in the format it was added up in.
+enum class Activation : std::uint8_t { none, relu, gelu_erf, gelu_tanh };
+
 /// Everything a BLAS call needs. Leading dimensions and batch strides in elements, as passed to the library.
-/// Operands of the Problem, in this order: "A" (batch,m,k), "B" (batch,k,n), "C" (batch,m,n); C is inout when beta != 0.
+/// Operands of the Problem, in this order: "A" (batch,m,k), "B" (batch,k,n), "C" (batch,m,n), and "bias" (batch,n) where there
+/// is one, in the format of C; C is inout when beta != 0.
 struct Call {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   DType in = DType::f32, out = DType::f32;
@@ -20,6 +25,10 @@ struct Call {
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // 0 on A or B: one matrix shared by the whole batch
   double alpha = 1, beta = 0;
   bool pointer_array = false;  // mode=pointers: batch entries by pointer, in shuffled order
+  bool bias = false;           // one number per column of C, of each batch entry its own
+  Activation activation = Activation::none;
+
+  bool has_epilogue() const { return bias || activation != Activation::none; }
 };
 
 Call call_of(const Problem&);

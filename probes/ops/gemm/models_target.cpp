@@ -58,7 +58,8 @@ class ModelCall final : public assay::Call {
         std::byte* at = element(call_.out, images_[2].storage, c.at(entry, i, j));
         const double sum = reads_ab(call_) ? model_.dot(a.data() + i * k, 1, b.data() + j, n, k) : 0.0;
         const double addend = reads_c(call_) ? decode(call_.out, load_bits(call_.out, at)) : 0.0;
-        store_bits(call_.out, at, encode(call_.out, scaled(call_, sum, addend)));
+        const double biased = with_bias(call_, scaled(call_, sum, addend), bias_of(problem_, images_, entry, j));
+        store_bits(call_.out, at, encode(call_.out, finished(call_, biased)));
       }
   }
 
@@ -148,6 +149,11 @@ std::vector<std::string> clean_cases() {
            "m=4,n=3,k=31,in=bf16,fill=nan_one",
            "m=4,n=5,k=33,in=f16,out=f32,fill=inf_one",
            "m=4,n=4,k=16,in=f16,fill=subnormal",
+           // epilogues
+           "m=5,n=7,k=33,bias=1,act=relu,fill=integer",
+           "m=1,n=9,k=40,bias=1,act=gelu_erf,fill=normal",
+           "m=4,n=5,k=64,in=bf16,bias=1,act=gelu_tanh,alpha=2,beta=1,order=row,fill=uniform",
+           "m=3,n=4,k=16,batch=3,in=f16,out=f32,bias=1,fill=two_level",
            // fp64
            "m=3,n=3,k=500,in=f64,fill=normal,alpha=1.25,beta=0.75",
            "m=4,n=5,k=300,in=f64,fill=integer",

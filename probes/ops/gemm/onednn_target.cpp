@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Target "onednn" of gemm: oneDNN's matmul, opened by path; alpha and beta as post-ops, scratchpad ours and poisoned.
+// Target "onednn" of gemm: oneDNN's matmul, opened by path; alpha, beta and epilogues as post-ops, scratchpad ours
+// and poisoned.
 #include "probes/ops/onednn_target.hpp"
 
 #include <fmt/format.h>
@@ -49,11 +50,47 @@ Operands operands(const Call& c, const Problem& p, bool packed) {
   return out;
 }
 
+/// One number per column of C: of its rows as oneDNN sees them, or of its columns where those are swapped.
+Tensor bias_tensor(const Call& c) {
+  const bool batched = c.batch != 1 && !c.pointer_array;
+  Tensor out{.dtype = c.out, .dims = {1, c.n}, .strides = {c.n, 1}};
+  if (!c.row_major) out.dims = {c.n, 1}, out.strides = {1, 1};
+  if (batched) {
+    out.dims.insert(out.dims.begin(), c.batch);
+    out.strides.insert(out.strides.begin(), c.n);
+  }
+  return out;
+}
+
+/// oneDNN's own bias is added before the post-ops and has one number per column of what it writes.
+bool has_own_bias(const Call& c) {
+  return c.bias && c.row_major && c.alpha == 1 && c.beta == 0 && (c.batch == 1 || c.pointer_array);
+}
+
 std::vector<PostOp> post_ops(const Call& c) {
   std::vector<PostOp> out;
   if (c.alpha != 1) out.push_back({PostOp::linear, static_cast<float>(c.alpha)});
   if (c.beta != 0) out.push_back({PostOp::sum, static_cast<float>(c.beta)});
+  if (c.bias && !has_own_bias(c)) out.push_back({PostOp::add, 1, bias_tensor(c)});
+  switch (c.activation) {
+    case Activation::relu:
+      out.push_back({PostOp::relu});
+      break;
+    case Activation::gelu_erf:
+      out.push_back({PostOp::gelu_erf});
+      break;
+    case Activation::gelu_tanh:
+      out.push_back({PostOp::gelu_tanh});
+      break;
+    case Activation::none:
+      break;
+  }
   return out;
+}
+
+onednn::Primitive primitive(const onednn::Library& library, const Operands& o, const Call& c) {
+  return onednn::Primitive::matmul(library, o.source, o.weights, has_own_bias(c) ? std::optional(bias_tensor(c)) : std::nullopt,
+                                   o.destination, post_ops(c));
 }
 
 class MatmulCall final : public onednn::TargetCall {
@@ -62,8 +99,7 @@ class MatmulCall final : public onednn::TargetCall {
       : TargetCall(problem, library, packed),
         call_(call_of(problem)),
         operands_(operands(call_, problem, packed)),
-        primitive_(onednn::Primitive::matmul(library, operands_.source, operands_.weights, {}, operands_.destination,
-                                             post_ops(call_))) {}
+        primitive_(primitive(library, operands_, call_)) {}
 
   void execute() override {
     if (!call_.pointer_array) return multiply(0);
@@ -78,6 +114,11 @@ class MatmulCall final : public onednn::TargetCall {
     // say so. Repeatable: "deterministic" is false by default, which "permits the library to use non-deterministic constructs".
     out.contract.nan_confined = nan_confined();
     out.contract.keeps_subnormals = keeps_subnormals(call_.in);
+    if (call_.has_epilogue() && !out.algorithm.starts_with("ref")) {
+      out.arithmetic.function_ulps = onednn::exp_ulps;
+      out.arithmetic.function_ulps_per_x = onednn::exp_ulps_per_x(library());
+    }
+    if (call_.bias) out.facts["bias"] = has_own_bias(call_) ? "as the library's own" : "as a post-op";
     out.facts["batched"] = call_.pointer_array ? "loop" : "one call";
     return out;
   }
@@ -85,9 +126,10 @@ class MatmulCall final : public onednn::TargetCall {
  private:
   void multiply(std::int64_t entry) {
     std::byte* const ab[] = {at(0, entry * call_.stride_a), at(1, entry * call_.stride_b)};
-    const onednn::Primitive::Data data[] = {{onednn::source, ab[operands_.source_operand]},
-                                            {onednn::weights, ab[operands_.weights_operand]},
-                                            {onednn::destination, at(2, entry * call_.stride_c)}};
+    std::vector<onednn::Primitive::Data> data = {{onednn::source, ab[operands_.source_operand]},
+                                                 {onednn::weights, ab[operands_.weights_operand]},
+                                                 {onednn::destination, at(2, entry * call_.stride_c)}};
+    if (call_.bias) data.push_back({has_own_bias(call_) ? onednn::bias : onednn::added, at(3, entry * call_.n)});
     primitive_.run(data);
   }
 

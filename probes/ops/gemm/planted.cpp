@@ -56,6 +56,10 @@ class PlantedCall final : public assay::Call {
     w.sum = fault_.sums && reads_ab(call_) ? fault_.sums(w) : partial_sums(w, 0, call_.k);
     w.out.resize(w.sum.size());
     for (std::size_t e = 0; e < w.out.size(); ++e) w.out[e] = scaled(call_, w.sum[e], w.c.empty() ? 0.0 : w.c[e]);
+    if (call_.has_epilogue())
+      w.each([&](double& out, std::int64_t e, std::int64_t i, std::int64_t j) {
+        out = fault_.epilogue ? fault_.epilogue(w, out, e, i, j) : right_epilogue(w, out, e, j);
+      });
     if (fault_.results) fault_.results(w);
     for (std::size_t e = 0; e < w.out.size(); ++e)
       if (w.skipped.empty() || !w.skipped[e])
@@ -82,6 +86,7 @@ class PlantedCall final : public assay::Call {
 
 std::vector<Fault> all_faults() {
   std::vector<Fault> all = value_faults();
+  for (Fault& f : epilogue_faults()) all.push_back(std::move(f));
   for (Fault& f : conduct_faults()) all.push_back(std::move(f));
   return all;
 }
@@ -132,6 +137,10 @@ std::vector<double> partial_sums(const Work& w, std::int64_t k0, std::int64_t k1
   k0 = std::clamp<std::int64_t>(k0, 0, w.call.k), k1 = std::clamp<std::int64_t>(k1, k0, w.call.k);
   if (!reads_ab(w.call)) k0 = k1 = 0;
   return compute_format(w.call) == DType::f64 ? ascending_fma<double>(w, k0, k1) : ascending_fma<float>(w, k0, k1);
+}
+
+double right_epilogue(const Work& w, double z, std::int64_t entry, std::int64_t column) {
+  return finished(w.call, with_bias(w.call, z, bias_of(w.problem, w.images, entry, column)));
 }
 
 void add_rounded(std::vector<double>& to, const std::vector<double>& from, DType format) {

@@ -34,6 +34,8 @@ struct Work {
 
 /// Sums of the products k0 <= l < k1, in that order, one FMA each in the compute format.
 std::vector<double> partial_sums(const Work&, std::int64_t k0, std::int64_t k1);
+/// f(z + bias) of one output.
+double right_epilogue(const Work&, double z, std::int64_t entry, std::int64_t column);
 /// to += from, rounded to `format`.
 void add_rounded(std::vector<double>& to, const std::vector<double>& from, DType format);
 
@@ -44,11 +46,13 @@ struct Fault {
   bool may_hide_in_noise = false;
   std::function<void(Work&)> operands = nullptr;                   // after A, B and C are read
   std::function<std::vector<double>(const Work&)> sums = nullptr;  // instead of partial_sums(work, 0, k)
-  std::function<void(Work&)> results = nullptr;                    // after alpha and beta, before C is written
-  std::function<void(Work&)> memory = nullptr;                     // after C is written
+  std::function<double(const Work&, double z, std::int64_t e, std::int64_t i, std::int64_t j)> epilogue = nullptr;
+  std::function<void(Work&)> results = nullptr;  // after alpha, beta and epilogue, before C is written
+  std::function<void(Work&)> memory = nullptr;   // after C is written
 };
 
-std::vector<Fault> value_faults();    // wrong numbers
-std::vector<Fault> conduct_faults();  // wrong memory, wrong process state, death
+std::vector<Fault> value_faults();     // wrong numbers
+std::vector<Fault> epilogue_faults();  // bias and activation
+std::vector<Fault> conduct_faults();   // wrong memory, wrong process state, death
 
 }  // namespace assay::gemm

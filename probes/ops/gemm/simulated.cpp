@@ -326,6 +326,7 @@ std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
       if (!v.empty()) known += fmt::format("{}{}", known.empty() ? "" : ", ", v);
     return fmt::format("target sim has no variant \"{}\"; use sim, or sim:NAME with NAME one of {}", spec.variant, known);
   }
+  if (call_of(p).has_epilogue()) return "the simulated device's gemm adds no bias and applies no function";
   const DType in = p.operands[0].dtype, out = p.operands[2].dtype;
   if (out != DType::f32 || (in != DType::f32 && in != DType::bf16))
     return fmt::format("the simulated device computes f32 and bf16>f32, not {}", p.formats);
