@@ -72,6 +72,28 @@ void gemm(void* function, bool wide, const std::string& path, int order, int ta,
   call_gemm<std::int32_t>(function, order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
+template <class Int, class Scalar>
+void call_gemv(void* function, int order, int ta, std::int64_t m, std::int64_t n, Scalar alpha, const Scalar* a,
+               std::int64_t lda, const Scalar* x, Scalar beta, Scalar* y) {
+  using Gemv = void (*)(int, int, Int, Int, Scalar, const Scalar*, Int, const Scalar*, Int, Scalar, Scalar*, Int);
+  const auto narrow = [](std::int64_t v) { return static_cast<Int>(v); };
+  reinterpret_cast<Gemv>(function)(order, ta, narrow(m), narrow(n), alpha, a, narrow(lda), x, 1, beta, y, 1);
+}
+
+template <class Scalar>
+void gemv(const std::map<std::string, void*>& symbols, const char* name, bool wide, const std::string& path, int order, int ta,
+          std::int64_t m, std::int64_t n, Scalar alpha, const Scalar* a, std::int64_t lda, const Scalar* x, Scalar beta,
+          Scalar* y) {
+  const auto function = symbols.find(name);
+  if (function == symbols.end())
+    throw LibraryError(fmt::format("{} has no {}, which a CBLAS should have; use a complete library", path, name));
+  if (wide) return call_gemv<std::int64_t>(function->second, order, ta, m, n, alpha, a, lda, x, beta, y);
+  for (const std::int64_t v : {m, n, lda})
+    if (v > std::numeric_limits<std::int32_t>::max())
+      throw LibraryError(fmt::format("{} does not fit the 32-bit integers of {}; use a library with 64-bit integers", v, path));
+  call_gemv<std::int32_t>(function->second, order, ta, m, n, alpha, a, lda, x, beta, y);
+}
+
 }  // namespace
 
 void* open_exactly(const std::string& path) {
@@ -119,7 +141,8 @@ const Cblas& Cblas::open(const std::string& path) {
       throw LibraryError(fmt::format("{} has no {}{}{}, which a CBLAS must have; name a complete library", file.path,
                                      lib->naming_.prefix, required, lib->naming_.suffix));
   // BLIS and MKL do not decorate the names of their own functions.
-  for (const char* optional : {"cblas_sbgemm", "openblas_get_config", "openblas_get_corename", "openblas_get_num_threads"})
+  for (const char* optional : {"cblas_sbgemm", "cblas_sgemv", "cblas_dgemv", "openblas_get_config", "openblas_get_corename",
+                               "openblas_get_num_threads"})
     resolve(optional);
   for (const char* plain : {"bli_info_get_version_str", "bli_arch_query_id", "bli_arch_string", "bli_thread_get_num_threads",
                             "mkl_get_version_string", "MKL_Get_Version_String", "MKL_Get_Max_Threads"})
@@ -150,6 +173,10 @@ R ask(const std::map<std::string, void*>& symbols, const char* name, R otherwise
 
 bool Cblas::has_bf16() const {
   return symbols_.contains("cblas_sbgemm");
+}
+
+bool Cblas::has_gemv() const {
+  return symbols_.contains("cblas_sgemv") && symbols_.contains("cblas_dgemv");
 }
 
 std::string Cblas::version() const {
@@ -195,6 +222,16 @@ void Cblas::sgemm(int order, int ta, int tb, std::int64_t m, std::int64_t n, std
 void Cblas::dgemm(int order, int ta, int tb, std::int64_t m, std::int64_t n, std::int64_t k, double alpha, const double* a,
                   std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c, std::int64_t ldc) const {
   gemm(symbols_.at("cblas_dgemm"), ilp64_, path_, order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+void Cblas::sgemv(int order, int ta, std::int64_t m, std::int64_t n, float alpha, const float* a, std::int64_t lda,
+                  const float* x, float beta, float* y) const {
+  gemv(symbols_, "cblas_sgemv", ilp64_, path_, order, ta, m, n, alpha, a, lda, x, beta, y);
+}
+
+void Cblas::dgemv(int order, int ta, std::int64_t m, std::int64_t n, double alpha, const double* a, std::int64_t lda,
+                  const double* x, double beta, double* y) const {
+  gemv(symbols_, "cblas_dgemv", ilp64_, path_, order, ta, m, n, alpha, a, lda, x, beta, y);
 }
 
 void Cblas::sbgemm(int order, int ta, int tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,

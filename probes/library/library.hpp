@@ -73,6 +73,7 @@ class Cblas {
   static const Cblas& open(const std::string& path);
 
   bool has_bf16() const;  // cblas_sbgemm
+  bool has_gemv() const;  // cblas_sgemv and cblas_dgemv
   bool ilp64() const { return ilp64_; }
   std::string version() const;  // as the library reports it, "" when it does not
   std::string core() const;     // openblas_get_corename and the like, "" when it does not say
@@ -87,6 +88,11 @@ class Cblas {
              std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c, std::int64_t ldc) const;
   void sbgemm(int order, int ta, int tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const std::uint16_t* a,
               std::int64_t lda, const std::uint16_t* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) const;
+  /// cblas_?gemv, y = alpha op(A) x + beta y; contiguous x and y. Throws LibraryError where the library has none.
+  void sgemv(int order, int ta, std::int64_t m, std::int64_t n, float alpha, const float* a, std::int64_t lda, const float* x,
+             float beta, float* y) const;
+  void dgemv(int order, int ta, std::int64_t m, std::int64_t n, double alpha, const double* a, std::int64_t lda,
+             const double* x, double beta, double* y) const;
 
  private:
   Cblas() = default;

@@ -23,7 +23,7 @@ template <class T>
 using Row = Eigen::Array<T, 1, Eigen::Dynamic>;
 
 constexpr std::int64_t block_rows = 96;  // queries of one head per task: two fp64 panels of 1500 keys fit a core's caches
-constexpr double serial_products = 1e5;  // below, a thread team costs more than it saves
+constexpr double serial_products = 2e6;  // below, a thread team costs more than it saves
 
 void require_sizes(const Attention& a) {
   const auto need = [](const char* what, std::size_t got, std::int64_t want) {
@@ -56,7 +56,7 @@ KeyRange range_of(const Attention& a, const Query& x) {
 struct Shared {
   const Attention& a;
   const std::vector<std::int64_t>& rows;
-  std::vector<double> norm, root_fourth;  // per key: |k|, sqrt(sum k^4)
+  std::vector<float> norm, root_fourth;  // per key: |k|, sqrt(sum k^4)
   std::vector<float> v_abs, v_sq;
   double largest_v = 1;
   bool serial = false;
@@ -66,18 +66,19 @@ struct Shared {
 
 Shared share(const Attention& a, const std::vector<std::int64_t>& rows) {
   Shared s{.a = a, .rows = rows, .norm = {}, .root_fourth = {}, .v_abs = {}, .v_sq = {}};
+  for (const double v : a.v) s.largest_v = std::max(s.largest_v, std::fabs(v));
+  s.v_abs.resize(a.v.size()), s.v_sq.resize(a.v.size());
   const std::int64_t keys = a.batch * a.hkv * a.skv;
+  if (!a.magnitudes) return s;
   s.norm.resize(static_cast<std::size_t>(keys)), s.root_fourth.resize(s.norm.size());
   for (std::int64_t j = 0; j < keys; ++j) {
     const Eigen::Map<const Row<double>> k(a.k.data() + j * a.d, a.d);
-    s.norm[static_cast<std::size_t>(j)] = std::sqrt(k.square().sum());
-    s.root_fourth[static_cast<std::size_t>(j)] = std::sqrt(k.square().square().sum());
+    s.norm[static_cast<std::size_t>(j)] = static_cast<float>(std::sqrt(k.square().sum()));
+    s.root_fourth[static_cast<std::size_t>(j)] = static_cast<float>(std::sqrt(k.square().square().sum()));
   }
-  s.v_abs.resize(a.v.size()), s.v_sq.resize(a.v.size());
   for (std::size_t i = 0; i < a.v.size(); ++i) {
     s.v_abs[i] = static_cast<float>(std::fabs(a.v[i]));
     s.v_sq[i] = s.v_abs[i] * s.v_abs[i];
-    s.largest_v = std::max(s.largest_v, std::fabs(a.v[i]));
   }
   return s;
 }
@@ -87,70 +88,78 @@ double vanishing(DType t) {
   return std::log(smallest_subnormal(t)) - 1;
 }
 
-/// Probabilities of one query over its visible keys, and the members of its row.
-template <class W>
-struct Weights {
-  Row<W> y;
-  Row<float> gap;                        // G by chance (exchangeable) or rigorous
+/// One query: what became of its row, and the members of it.
+struct Line {
   bool special = false, hidden = false;  // NaN; NaN or 0
+  long double inverse = 0;               // of the sum of exponentials
+  long double log_sum_exp = 0;
   double row[attention_row_members] = {};
 };
 
-/// `raw`: q.k of the visible keys.
+/// `x`: scale q.k of the visible keys, replaced by exponentials. `y` and `gap` get y^2 and (y G)^2 by chance (exchangeable) or
+/// y and y G, rigorous.
 template <class W>
-void weigh(const Shared& s, const Query& x, KeyRange r, const Row<W>& raw, Weights<W>& out) {
+void weigh(const Shared& s, const Query& query, KeyRange r, Eigen::Map<Row<W>> x, Eigen::Map<Row<float>> y,
+           Eigen::Map<Row<float>> gap, Line& out) {
   const Attention& a = s.a;
   const std::int64_t n = r.last - r.first;
   out.row[key_count] = static_cast<double>(n);
-  Row<W> score = raw * static_cast<W>(a.scale);
-  Row<float> size = score.abs().template cast<float>();
+  Row<float> size, product;  // |scale q.k| + |bias|; scale q.k
+  if (a.magnitudes) product = x.template cast<float>(), size = product.abs();
   if (a.bias_heads > 0) {
-    const double* b = a.bias.data() + ((a.bias_heads > 1 ? x.h : 0) * a.sq + x.i) * a.skv + r.first;
+    const double* b = a.bias.data() + ((a.bias_heads > 1 ? query.h : 0) * a.sq + query.i) * a.skv + r.first;
     for (std::int64_t j = 0; j < n; ++j) {
-      score[j] += static_cast<W>(b[j]);
-      size[j] = b[j] == -infinity ? 0 : size[j] + static_cast<float>(std::fabs(b[j]));
+      x[j] += static_cast<W>(b[j]);
+      if (a.magnitudes) size[j] = b[j] == -infinity ? 0 : size[j] + static_cast<float>(std::fabs(b[j]));
     }
   }
-  const bool finite = score.isFinite().all();
+  const bool finite = std::isfinite(x.sum());
   if (!finite) {
-    out.special = !(score < static_cast<W>(infinity)).all();
-    out.hidden = !out.special && (score == static_cast<W>(-infinity)).all();
+    out.special = !(x < static_cast<W>(infinity)).all();
+    out.hidden = !out.special && (x == static_cast<W>(-infinity)).all();
     if (out.special || out.hidden) return;
   }
-  const W max = score.maxCoeff();
-  Row<W> below = max - score;  // X
-  out.y = (-below).exp();
-  out.y = (below < W{708}).select(out.y, W{0});  // Eigen's exp stops at e^-708
-  if (!finite) below = below.isFinite().select(below, W{0});
-  const W sum = out.y.sum();
-  out.y /= sum;
-  out.row[row_max] = static_cast<double>(max), out.row[row_log_sum] = static_cast<double>(std::log(sum));
-  if (a.exact_scores) {
-    const std::int64_t ties = (score == max).count();
-    if ((score == max || -below < static_cast<W>(vanishing(a.compute))).all()) out.row[tie_count] = static_cast<double>(ties);
+  const W max = x.maxCoeff(), least = x.minCoeff();
+  if (a.exact_scores && (x == max || x - max < static_cast<W>(vanishing(a.compute))).all())
+    out.row[tie_count] = static_cast<double>((x == max).count());
+  Row<float> below;  // X
+  if (a.magnitudes) {
+    below = static_cast<float>(max) - x.template cast<float>();
+    if (!finite) below = below.isFinite().select(below, 0.0f);
   }
+  if (least - max > -700)
+    x = (x - max).exp();
+  else
+    x = (x - max > W{-708}).select((x - max).exp(), W{0});  // Eigen's exp stops at e^-708
+  const W sum = x.sum(), log_sum = std::log(sum);
+  out.inverse = 1 / static_cast<long double>(sum);
+  out.log_sum_exp = static_cast<long double>(max) + static_cast<long double>(log_sum);
+  out.row[row_max] = static_cast<double>(max), out.row[row_log_sum] = static_cast<double>(log_sum);
+  if (!a.magnitudes) return;
   // Errors in units of u: a product sum of d terms, and what the argument of exp meets after it.
-  const Row<float> y = out.y.template cast<float>();
-  const Row<float> argument = 2.25f * below.template cast<float>() + 4 * size + static_cast<float>(std::fabs(out.row[row_max]));
-  const Eigen::Map<const Row<double>> q(a.q.data() + ((x.e * a.hq + x.h) * a.sq + x.i) * a.d, a.d);
-  const std::int64_t key = (x.e * a.hkv + x.h / (a.hq / a.hkv)) * a.skv + r.first;
+  y = x.template cast<float>() * static_cast<float>(out.inverse);
+  const Row<float> argument = 2.25f * below + 4 * size + static_cast<float>(std::fabs(out.row[row_max]));
+  const Eigen::Map<const Row<double>> q(a.q.data() + ((query.e * a.hq + query.h) * a.sq + query.i) * a.d, a.d);
+  const std::int64_t key = (query.e * a.hkv + query.h / (a.hq / a.hkv)) * a.skv + r.first;
   const double scale = std::fabs(a.scale), d = static_cast<double>(a.d), chance = threshold("iid_nearest").value;
-  const Eigen::Map<const Row<double>> norm(s.norm.data() + key, n), fourth(s.root_fourth.data() + key, n);
-  const Row<float> rigorous = (norm * (scale * (d + 3) * std::sqrt(q.square().sum()))).template cast<float>() + argument;
-  out.row[mean_gap_of] = static_cast<double>((y * rigorous).sum());
-  out.row[largest_gap] = static_cast<double>(rigorous.maxCoeff());
+  const Eigen::Map<const Row<float>> norm(s.norm.data() + key, n), fourth(s.root_fourth.data() + key, n);
+  gap = norm * static_cast<float>(scale * (d + 3) * std::sqrt(q.square().sum())) + argument;
+  out.row[mean_gap_of] = static_cast<double>((y * gap).sum());
+  out.row[largest_gap] = static_cast<double>(gap.maxCoeff());
   out.row[mean_argument] = static_cast<double>((y * argument).sum());
-  out.row[root_sum] = std::sqrt(static_cast<double>(y.square().sum()));
   if (!a.exchangeable) {
-    out.gap = rigorous;
+    out.row[root_sum] = std::sqrt(static_cast<double>(y.square().sum()));
+    gap *= y;
     return;
   }
-  // 2 (10 scale)^2 (d P^2 + R2 + c^2) + 2 (2 argument)^2, P^2 = c^2/3 + R2/6, R2 by Cauchy and Schwarz.
-  const double root = std::sqrt(q.square().square().sum()), unit = 2 * chance * chance * scale * scale;
-  out.gap = (raw.square().template cast<float>() * static_cast<float>(unit * (d / 3 + 1)) +
-             (fourth * (root * unit * (d / 6 + 1))).template cast<float>() + 8 * argument.square())
-                .sqrt();
-  out.row[root_gap_of] = std::sqrt(static_cast<double>((y * out.gap).square().sum()));
+  // G^2 = 2 (10 scale)^2 (d P^2 + R2 + c^2) + 2 (2 argument)^2, P^2 = c^2/3 + R2/6, R2 by Cauchy and Schwarz.
+  const double root = std::sqrt(q.square().square().sum()), unit = 2 * chance * chance;
+  y = y.square();
+  out.row[root_sum] = std::sqrt(static_cast<double>(y.sum()));
+  gap = (product.square() * static_cast<float>(unit * (d / 3 + 1)) +
+         fourth * static_cast<float>(root * unit * scale * scale * (d / 6 + 1)) + 8 * argument.square()) *
+        y;
+  out.row[root_gap_of] = std::sqrt(static_cast<double>(gap.sum()));
 }
 
 struct Block {
@@ -188,7 +197,7 @@ void compute_block(const Shared& s, const Block& block, Expected& out, Expected&
     ranges.push_back(range_of(a, query(a, global)));
     if (ranges.back().last > ranges.back().first)
       all = {std::min(all.first, ranges.back().first), std::max(all.last, ranges.back().last)};
-    q.row(r) = View<double>(a.q.data() + global * a.d, 1, a.d).template cast<W>();
+    q.row(r) = View<double>(a.q.data() + global * a.d, 1, a.d).template cast<W>() * static_cast<W>(a.scale);
   }
   const std::int64_t n = std::max<std::int64_t>(0, all.last - all.first);
   const std::int64_t key = (head.e * a.hkv + head.h / (a.hq / a.hkv)) * a.skv + (n > 0 ? all.first : 0);
@@ -198,55 +207,57 @@ void compute_block(const Shared& s, const Block& block, Expected& out, Expected&
     multiply<W>(s.serial, q, k.transpose(), p);
   else
     multiply<W>(s.serial, q, k.template cast<W>().transpose().eval(), p);
-  Matrix<float> y = Matrix<float>::Zero(block.rows, n), gap = y;
-  std::vector<Weights<W>> rows(static_cast<std::size_t>(block.rows));
+  Matrix<float> y(block.rows, a.magnitudes ? n : 0), gap = y;
+  std::vector<Line> rows(static_cast<std::size_t>(block.rows));
   for (std::int64_t r = 0; r < block.rows; ++r) {
-    Weights<W>& w = rows[static_cast<std::size_t>(r)];
+    Line& line = rows[static_cast<std::size_t>(r)];
     const KeyRange seen = ranges[static_cast<std::size_t>(r)];
     const std::int64_t first = seen.first - all.first, count = seen.last - seen.first;
-    w.hidden = count <= 0;
-    if (!w.hidden) {
-      const Row<W> raw = p.row(r).segment(first, count).array();
-      weigh(s, query(a, s.global(block.row + r)), seen, raw, w);
-    }
-    p.row(r).setZero();
-    if (w.hidden || w.special) continue;
-    p.row(r).segment(first, count) = w.y.matrix();
-    const Row<float> weight = w.y.template cast<float>();
-    y.row(r).segment(first, count) = weight.matrix();
-    gap.row(r).segment(first, count) = (a.exchangeable ? (weight * w.gap).square().eval() : (weight * w.gap).eval()).matrix();
+    line.hidden = count <= 0;
+    if (!line.hidden)
+      weigh<W>(s, query(a, s.global(block.row + r)), seen, {p.row(r).data() + first, count},
+               {y.row(r).data() + (a.magnitudes ? first : 0), a.magnitudes ? count : 0},
+               {gap.row(r).data() + (a.magnitudes ? first : 0), a.magnitudes ? count : 0}, line);
+    const bool number = !line.hidden && !line.special;
+    const auto clear = [&](auto& m, std::int64_t from, std::int64_t to) { m.row(r).segment(from, to - from).setZero(); };
+    const auto clear_hidden = [&](auto& m) { clear(m, 0, number ? first : n), clear(m, number ? first + count : n, n); };
+    clear_hidden(p);
+    if (a.magnitudes) clear_hidden(y), clear_hidden(gap);
   }
   if constexpr (std::is_same_v<W, double>)
     multiply<W>(s.serial, p, v, o);
   else
     multiply<W>(s.serial, p, v.template cast<W>().eval(), o);
   const View<float> v_abs(s.v_abs.data() + key * a.dv, n, a.dv), v_sq(s.v_sq.data() + key * a.dv, n, a.dv);
-  Matrix<float> sum_abs(block.rows, a.dv), sum_sq = sum_abs, sum_gap = sum_abs;
-  multiply<float>(s.serial, y, v_abs, sum_abs);
-  multiply<float>(s.serial, gap, a.exchangeable ? v_sq : v_abs, sum_gap);
-  y = y.cwiseAbs2().eval();
-  multiply<float>(s.serial, y, v_sq, sum_sq);
+  Matrix<float> sum = Matrix<float>::Zero(block.rows, a.dv), sum_gap = sum;
+  if (a.magnitudes) {
+    multiply<float>(s.serial, y, a.exchangeable ? v_sq : v_abs, sum);
+    multiply<float>(s.serial, gap, a.exchangeable ? v_sq : v_abs, sum_gap);
+  }
   // Rounded upwards: conversions, squares and n sums err by less.
   const double up = 1 + (static_cast<double>(n) + 16) * static_cast<double>(std::numeric_limits<float>::epsilon());
   for (std::int64_t r = 0; r < block.rows; ++r) {
-    const Weights<W>& w = rows[static_cast<std::size_t>(r)];
+    const Line& w = rows[static_cast<std::size_t>(r)];
     const std::size_t line = static_cast<std::size_t>(block.row + r);
     for (std::size_t m = key_count; m < attention_row_members; ++m)
       out.further[m][line] = lse.further[m][line] = w.row[m] * (m >= root_sum ? up : 1);
     for (std::int64_t c = 0; c < a.dv; ++c) {
       const std::size_t at = line * static_cast<std::size_t>(a.dv) + static_cast<std::size_t>(c);
       const bool number = !w.hidden && !w.special;
-      out.value[at] = number ? static_cast<double>(o(r, c)) : nan;
-      if (!out.value_lo.empty()) out.value_lo[at] = number ? static_cast<double>(o(r, c) - static_cast<W>(out.value[at])) : 0;
-      out.sum_abs[at] = number ? static_cast<double>(sum_abs(r, c)) * up : nan;
-      out.sum_sq[at] = static_cast<double>(sum_sq(r, c)) * up;
+      const W value = o(r, c) * static_cast<W>(w.inverse);
+      out.value[at] = number ? static_cast<double>(value) : nan;
+      if (!out.value_lo.empty()) out.value_lo[at] = number ? static_cast<double>(value - static_cast<W>(out.value[at])) : 0;
+      // sum y|v| <= sqrt(n sum (y v)^2), and sum (y v)^2 <= (sum y|v|)^2.
+      const double one = static_cast<double>(sum(r, c)) * up;
+      out.sum_abs[at] = !number ? nan : a.exchangeable ? std::sqrt(w.row[key_count] * one) : one;
+      out.sum_sq[at] = a.exchangeable ? one : one * one;
       out.further[weighted][at] = static_cast<double>(sum_gap(r, c)) * up;
       if (w.hidden) out.other[at] = 0;
     }
-    const W log_sum_exp = static_cast<W>(w.row[row_max]) + static_cast<W>(w.row[row_log_sum]);
-    lse.value[line] = w.hidden ? -infinity : w.special ? nan : static_cast<double>(log_sum_exp);
+    lse.value[line] = w.hidden ? -infinity : w.special ? nan : static_cast<double>(w.log_sum_exp);
     if (!lse.value_lo.empty())
-      lse.value_lo[line] = w.hidden || w.special ? 0 : static_cast<double>(log_sum_exp - static_cast<W>(lse.value[line]));
+      lse.value_lo[line] =
+          w.hidden || w.special ? 0 : static_cast<double>(w.log_sum_exp - static_cast<long double>(lse.value[line]));
     lse.sum_abs[line] = w.hidden || w.special ? nan : std::fabs(w.row[row_max]) + w.row[row_log_sum];
   }
 }

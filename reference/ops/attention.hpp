@@ -28,6 +28,7 @@ struct Attention {
   bool exchangeable = false;
   // Every score is one product of powers of two, V holds integers whose sums are exact: equal scores stay equal.
   bool exact_scores = false;
+  bool magnitudes = true;  // false: values only, nothing that a bound needs
   std::int64_t bias_heads = 0;
   std::span<const double> q{}, k{}, v{}, bias{};
   std::span<const KeyRange> visible{};  // (batch,sq)
@@ -40,7 +41,8 @@ struct Attention {
 ///          Expected::other 0, its log-sum-exp -Inf. V must be finite.
 /// Errors   throws std::invalid_argument if sizes disagree.
 /// `rows` (of batch*hq*sq, sorted) restricts the work to those queries; empty = all.
-/// Expected::sum_abs holds sum y|v|, sum_sq sum (y v)^2, further the members of AttentionRow in their order.
+/// Expected::sum_abs holds sum y|v|, sum_sq sum (y v)^2, further the members of AttentionRow in their order. One of the two
+/// sums is taken and bounds the other: sum_sq of exchangeable data, else sum_abs.
 std::vector<Expected> attention(const Attention&, std::vector<std::int64_t> rows = {});
 
 /// A second, dumber implementation: long double, o = sum_j v_j / sum_i exp(s_i - s_j), the logarithms added one by one.

@@ -81,6 +81,21 @@ VALUE_FAULTS = {
     CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,fill=reveal": {"operands_in_bf16": WRONG},
     CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,gapx=3,fill=integer": {"row_gap_ignored": NAN_LEAK},
     CONVT + "cin=24,cout=5,l=30,k=8,stride=2,padl=3,padr=3,gapy=2,fill=integer": {"gap_written": OUTSIDE},
+    "g1:attention:sq=6,skv=13,d=16,mask=causal": {"causal_off_by_one": WRONG, "causal_corner": WRONG},
+    "g1:attention:sq=6,skv=13,d=16,mask=causal,window=3": {"window_off_by_one": WRONG},
+    "g1:attention:b=3,sq=3,skv=21,d=16,lens=varied": {"length_ignored": WRONG},
+    "g1:attention:b=3,sq=3,skv=21,d=16,lens=empty": {"sentinel": WRONG},
+    "g1:attention:sq=6,skv=75,d=16": {
+        "tail_counted": WRONG, "last_block_lost": WRONG, "unscaled": WRONG, "scale_twice": WRONG, "missing_rescale": WRONG,
+        "weights_in_bf16": WRONG, "stale_accumulator": WRONG, "rows_unwritten": "UNWRITTEN"},
+    "g1:attention:sq=6,skv=75,d=16,in=bf16,out=f32": {"scores_in_bf16": WRONG, "accumulator_in_bf16": WRONG},
+    "g1:attention:sq=6,skv=75,d=16,lse=1": {"lse_without_max": WRONG, "lse_base_2": WRONG},
+    "g1:attention:sq=12,skv=40,d=16,fill=extreme": {"no_max_subtraction": NAN_LEAK, "max_from_zero": NAN_LEAK},
+    "g1:attention:hq=4,hkv=2,sq=3,skv=21,d=16": {"heads_interleaved": WRONG},
+    "g1:attention:hq=3,sq=3,skv=21,d=16,bias=head": {"bias_of_head_0": WRONG, "bias_lost": WRONG},
+    "g1:attention:hq=3,sq=3,skv=21,d=16,bias=head,fill=nan_one": {"nan_swallowed": WRONG},
+    "g1:attention:sq=6,skv=21,d=20": {"width_tail_lost": WRONG},
+    "g1:attention:sq=3,skv=21,d=16,dv=12": {"value_width": WRONG},
 }
 
 # Fault -> what the one sentence must say.

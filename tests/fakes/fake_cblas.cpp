@@ -57,6 +57,15 @@ EXPORT void NAME(cblas_dgemm)(int order, int ta, int tb, Int m, Int n, Int k, do
 }
 #endif
 
+#define GEMV(name, Scalar)                                                                                              \
+  EXPORT void NAME(name)(int order, int ta, Int m, Int n, Scalar alpha, const Scalar* a, Int lda, const Scalar* x, Int, \
+                         Scalar beta, Scalar* y, Int) {                                                                 \
+    gemm<Scalar>(order, ta, 111, ta == 112 ? n : m, Int{1}, ta == 112 ? m : n, alpha, a, lda, x,                        \
+                 order == 101 ? Int{1} : (ta == 112 ? m : n), beta, y, order == 101 ? Int{1} : (ta == 112 ? n : m));    \
+  }
+GEMV(cblas_sgemv, float)
+GEMV(cblas_dgemv, double)
+
 EXPORT float NAME(cblas_sdot)(Int n, const float* x, Int incx, const float* y, Int incy) {
 #ifdef FAKE_WRONG_SDOT
   return 7;

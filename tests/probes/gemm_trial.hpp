@@ -102,16 +102,17 @@ inline Discrepancy judge(const Trial& t, const Expected& expected, const Arithme
                  arithmetic, ~std::uint64_t{0} >> (64 - format(c.dtype).bits), true);
 }
 
-/// Bytes outside the output's logical elements that differ from what fill() left there: gaps, guards, inputs.
+/// Bytes outside the outputs' logical elements that differ from what fill() left there: gaps, guards, inputs.
 inline std::int64_t disturbed_bytes(const Trial& t, std::uint64_t seed, std::byte poison = std::byte{0xFF}) {
   Buffers before(t.problem);
   before.fill(t.problem, seed, poison);
-  const std::size_t out = output_index(t.problem);
-  const Operand& c = t.problem.operands[out];
-  const auto width = static_cast<std::int64_t>(size_bytes(c.dtype));
-  for (std::int64_t e = 0; e < element_count(c); ++e) {
-    const std::int64_t at = storage_index(c, e) * width;
-    std::memcpy(before.images[out].storage + at, t.buffers.images[out].storage + at, static_cast<std::size_t>(width));
+  for (const std::size_t out : t.problem.outputs()) {
+    const Operand& c = t.problem.operands[out];
+    const auto width = static_cast<std::int64_t>(size_bytes(c.dtype));
+    for (std::int64_t e = 0; e < element_count(c); ++e) {
+      const std::int64_t at = storage_index(c, e) * width;
+      std::memcpy(before.images[out].storage + at, t.buffers.images[out].storage + at, static_cast<std::size_t>(width));
+    }
   }
   std::int64_t disturbed = 0;
   for (std::size_t i = 0; i < before.memory.size(); ++i)

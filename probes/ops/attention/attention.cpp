@@ -437,7 +437,17 @@ Op make() {
   op.expect = expect;
   op.bound = bound;
   op.cases = embedded_cases("attention");
-  op.targets = {eigen_target(), onednn_target()};
+  op.targets = {eigen_target(),
+                cblas_target("openblas", "OpenBLAS's gemm and gemv around a softmax of ours; variants core=NAME, threads=N"),
+                cblas_target("blis", "the same with BLIS; variant threads=N"),
+                cblas_target("mkl", "the same with Intel MKL; variant threads=N"),
+                cblas_target("refblas", "the same with the reference BLAS"),
+                cblas_target("cblas", "the same with any other CBLAS"),
+                model_target(),
+                planted_target(),
+                onednn_target()};
+  op.faults = planted_faults();
+  op.selftest_clean = clean_cases();
   return op;
 }
 

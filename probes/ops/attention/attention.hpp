@@ -54,10 +54,11 @@ inline DType compute_format(const Call& c) {
 Op make();
 
 /// Targets, one file each; a library's file adds its target to make().
-Target eigen_target();     // "eigen": the control
-Target openblas_target();  // "openblas": ?gemm for both products, our softmax between them
-Target model_target();     // "model": correct variants, variant = name
-Target planted_target();   // "planted": one fault per variant
+Target eigen_target();  // "eigen": the control
+/// A CBLAS opened by path under the name of its family: its products around a softmax of ours.
+Target cblas_target(std::string name, std::string summary);
+Target model_target();    // "model": correct variants, variant = name
+Target planted_target();  // "planted": one fault per variant
 Target onednn_target();    // "onednn": its matmul, softmax and matmul, by path
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();

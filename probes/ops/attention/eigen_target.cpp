@@ -56,6 +56,7 @@ Target eigen_target() {
           .summary = "attention with Eigen's products and libm's exp: the control that must always pass",
           .refuses = [](const Problem&, const TargetSpec&) -> std::optional<std::string> { return std::nullopt; },
           .prepare = [](const Problem& p, const TargetSpec&) -> std::unique_ptr<assay::Call> {
+            Eigen::setNbThreads(1);
             return std::make_unique<EigenCall>(p);
           }};
 }

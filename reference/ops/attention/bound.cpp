@@ -23,6 +23,7 @@ struct Terms {
   double enlarged = 1;         // what a declaration adds to the errors of scores and arguments, as a factor
   double u_weights = 0, weight_absolute = 0;
   double u_out = 0, output_absolute = 0;
+  bool parts_by_lse = false;
   double by_chance = 0, few_rescales = 0, nearest = 0, function_chance = 0;
 };
 
@@ -44,6 +45,7 @@ Terms terms_of(const Expected& e, const Arithmetic& a) {
   }
   if (narrower(a.output, a.accumulator))
     t.u_out = unit_roundoff(a.output), t.output_absolute = smallest_subnormal(a.output) / 2;
+  t.parts_by_lse = a.splits > 1;
   t.by_chance = threshold("softmax_additions").value, t.few_rescales = threshold("softmax_rescales").value;
   t.nearest = threshold("iid_nearest").value, t.function_chance = threshold("attention_function").value;
   return t;
@@ -81,7 +83,7 @@ Bound attention_bound(const Expected& e, const Arithmetic& a, std::int64_t d, bo
     const std::size_t r = i / static_cast<std::size_t>(e.row_length);
     const Line l = line_of(e, t, r);
     const double o = std::fabs(e.value[i]), s = e.sum_abs[i], root = std::sqrt(e.sum_sq[i]), w = e.further[weighted][i];
-    if (l.ties > 0 && std::has_single_bit(static_cast<std::uint64_t>(l.ties))) {
+    if (l.ties == 1 || (l.ties > 0 && !t.parts_by_lse && std::has_single_bit(static_cast<std::uint64_t>(l.ties)))) {
       b.hard[i] = std::fabs(round_to(a.output, e.value[i]) - e.value[i]);  // the rounded truth, bit for bit
       if (exchangeable) b.iid[i] = b.hard[i];
       continue;
@@ -98,11 +100,16 @@ Bound attention_bound(const Expected& e, const Arithmetic& a, std::int64_t d, bo
       hard = l.amplify * t.u *
              (t.enlarged * ((exchangeable ? rigorous * std::sqrt(l.n * w) : w) + o * e.further[mean_gap_of][r]) +
               (l.function + (l.function + 2) * l.rescales) * (s + o));
+    // Parts combined by exp(lse of a part - lse of all): both are rounded at their own size, and nothing divides by their sum.
+    const double parts =
+        t.parts_by_lse ? 4 * t.u * l.amplify * (std::fabs(e.further[row_max][r]) + std::log(l.n) + 2 + t.function) : 0;
+    hard += parts * (s + o);
     hard += growth(2 * l.n + 4, t.u) * s + growth(l.n + 5, t.u) * o + t.u_weights * (s + o);
     b.hard[i] = finish(hard);
     if (!exchangeable) continue;
     const double rescales = std::min(l.rescales, t.few_rescales);
     const double chance =
+        parts * (root + o) +
         l.amplify * t.u *
             (t.enlarged * (std::sqrt(w) + o * e.further[root_gap_of][r]) +
              (t.function_chance * l.function + (l.function + 2) * rescales) * (root + o * e.further[root_sum][r])) +
