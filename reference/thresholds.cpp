@@ -38,9 +38,12 @@ constexpr std::array<Threshold, 18> table{{
     {"gelu_roundings", 4,
      "derived: 1 + erf, two products, one to spare for u^2; tanh as 1 - 2 / (exp(2w) + 1) needs 2.5 where its function term is "
      "half"},
-    {"norm_additions", 1.5, "provisional"},
-    {"norm_walk", 4, "provisional"},
-    {"norm_update", 4, "provisional"},
+    {"norm_additions", 1.5,
+     "derived: six deviations of 0.24 sqrt(sum c^2) u, roundings of growing partial sums, equal values rounding alike"},
+    {"norm_walk", 4, "derived: iid_nearest for a walk without drift, 10 sqrt(1/6)"},
+    {"norm_update", 4,
+     "calibrated: what a running mean's rounding does to the sum of squares, in units of u |mean| deviation, reaches 1.9 "
+     "(bench/layernorm_tightness)"},
     {"attention_function", 3.5,
      "derived: errors of exp within E and of either sign meet values of random sign, deviation at most E/sqrt(3): 6 deviations"},
     {"attention_weights", 4,

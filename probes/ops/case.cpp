@@ -158,16 +158,37 @@ Split split_id(std::string_view id) {
   return {op, after.substr(second + 1)};
 }
 
+/// An entry "3..7" of a brace set stands for 3,4,5,6,7. False: it is something else.
+bool add_range(std::string_view entry, std::vector<std::string>& choices) {
+  const auto dots = entry.find("..");
+  if (dots == entry.npos) return false;
+  const auto first = parse_number<std::int64_t>(entry.substr(0, dots)),
+             last = parse_number<std::int64_t>(entry.substr(dots + 2));
+  if (!first || !last) return false;
+  if (!(0 <= *first && *first <= *last && *last - *first < static_cast<std::int64_t>(most_ids)))
+    throw CaseError(fmt::format("the range {} runs backwards, below 0 or over too many values, expected one such as 1..64",
+                                quote(entry, 40)));
+  for (std::int64_t v = *first; v <= *last; ++v) choices.push_back(std::to_string(v));
+  return true;
+}
+
 /// Every combination of the brace sets of one line, first set slowest. `ids` and `bytes` count the whole list.
 std::vector<std::string> expand(std::string_view text, std::size_t& ids, std::size_t& bytes) {
   struct Piece {
-    std::vector<std::string_view> choices;
+    std::vector<std::string> choices;
   };
   std::vector<Piece> pieces;
   std::size_t count = 1;
+  const auto require_few = [ids](std::size_t more) {
+    if (ids + more > most_ids)
+      throw CaseError(
+          fmt::format("the brace sets expand to more than {} cases, expected at most that many in one list: "
+                      "use smaller sets",
+                      most_ids));
+  };
   while (!text.empty()) {
     const auto open = text.find_first_of("{}");
-    if (open == text.npos || open > 0) pieces.push_back({{text.substr(0, open)}});
+    if (open == text.npos || open > 0) pieces.push_back({{std::string(text.substr(0, open))}});
     if (open == text.npos) break;
     if (text[open] == '}') throw CaseError("a '}' has no '{' before it: close only what was opened");
     const auto close = text.find_first_of("{}", open + 1);
@@ -177,18 +198,15 @@ std::vector<std::string> expand(std::string_view text, std::size_t& ids, std::si
     std::string_view inside = text.substr(open + 1, close - open - 1);
     for (;;) {
       const auto comma = inside.find(',');
-      piece.choices.push_back(trim(inside.substr(0, comma)));
-      if (piece.choices.back().empty()) throw CaseError("a brace set has an empty entry, expected values such as m={1,2}");
+      const std::string_view entry = trim(inside.substr(0, comma));
+      if (entry.empty()) throw CaseError("a brace set has an empty entry, expected values such as m={1,2}");
+      if (!add_range(entry, piece.choices)) piece.choices.emplace_back(entry);
+      require_few(piece.choices.size());
       if (comma == inside.npos) break;
       inside.remove_prefix(comma + 1);
     }
-    count *= piece.choices.size();  // cannot overflow: at most 1e6 * longest_id
-    if (ids + count > most_ids) {
-      throw CaseError(
-          fmt::format("the brace sets expand to more than {} cases, expected at most that many in one list: "
-                      "use smaller sets",
-                      most_ids));
-    }
+    count *= piece.choices.size();  // cannot overflow: at most 1e6 * 1e6
+    require_few(count);
     pieces.push_back(std::move(piece));
     text.remove_prefix(close + 1);
   }
@@ -198,13 +216,13 @@ std::vector<std::string> expand(std::string_view text, std::size_t& ids, std::si
     longer.reserve(out.size() * piece.choices.size());
     std::size_t total = bytes;
     for (const std::string& start : out) {
-      for (std::string_view choice : piece.choices) {
+      for (const std::string& choice : piece.choices) {
         total += start.size() + choice.size();
         if (total > most_id_bytes) {
           throw CaseError(
               fmt::format("the brace sets expand to more than {} MiB of case ids: use smaller sets", most_id_bytes >> 20));
         }
-        longer.push_back(start + std::string(choice));
+        longer.push_back(start + choice);
       }
     }
     out = std::move(longer);

@@ -63,7 +63,7 @@ struct ListedCase {
 };
 
 /// Reads a case list: '#' comments, [quick] [standard] [deep] sections (each level contains the ones before it),
-/// brace sets that expand to every combination: g1:gemm:m={1,2,3},n=7,k={8,9} | T01.
+/// brace sets that expand to every combination, with ranges: g1:gemm:m={1,2,3},n=7,k={8..12} | T01.
 /// `where` names the file in messages. Ids are not checked against a grammar here.
 std::vector<ListedCase> read_case_list(std::string_view text, std::string_view level, std::string_view where);
 

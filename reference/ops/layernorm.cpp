@@ -8,6 +8,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace assay::reference {
 namespace {
@@ -43,8 +44,9 @@ int lowest_bit(double x) {
   return exponent - 53 + std::countr_zero(static_cast<std::uint64_t>(significand));
 }
 
-/// Square root of the sum of squared multiplicities.
-double spread_of(std::vector<double> x) {
+/// Square root of the sum of squared multiplicities; reorders `x`.
+template <class T>
+double spread_of(std::vector<T>& x) {
   std::sort(x.begin(), x.end());
   double squares = 0;
   for (std::size_t i = 0, end = 0; i < x.size(); i = end) {
@@ -59,12 +61,13 @@ bool exact_sums(const LayerNorm& s, const double* x, double mean_square) {
   if (!s.rms &&
       (!std::has_single_bit(static_cast<std::uint64_t>(s.n)) || std::any_of(x, x + s.n, [x](double v) { return v != x[0]; })))
     return false;
-  int lowest = std::numeric_limits<int>::max();
-  for (std::int64_t i = 0; i < (s.rms ? s.n : 1); ++i)
-    if (x[i] != 0) lowest = std::min(lowest, lowest_bit(x[i]));
-  if (lowest == std::numeric_limits<int>::max()) return true;
   const double n = static_cast<double>(s.n), largest = std::ldexp(1.0, format(s.compute).precision);
-  return s.rms ? std::ldexp(mean_square * n, -2 * lowest) <= largest : std::ldexp(std::fabs(x[0]) * n, -lowest) <= largest;
+  const auto fits = [&](double v) {
+    if (v == 0) return true;
+    const int unit = lowest_bit(v);
+    return (s.rms ? std::ldexp(mean_square * n, -2 * unit) : std::ldexp(std::fabs(v) * n, -unit)) <= largest;
+  };
+  return std::all_of(x, x + (s.rms ? s.n : 1), fits);
 }
 
 /// Where one row's results and magnitudes go.
@@ -102,6 +105,44 @@ class RowOut {
   std::size_t row_, n_;
 };
 
+/// Rounding errors that have one sign. A partial sum is a multiple of its last place w, so adding v errs by what v is away from
+/// the nearest multiple, whatever the sum: values that are close together on that grid err alike, and so do equal ones.
+/// Largest sum of these errors over the last places that partial sums up to `largest` have.
+template <class T>
+double common_error(const std::vector<T>& values, double largest, DType compute) {
+  if (!(largest > 0)) return 0;
+  double worst = 0, w = std::ldexp(1.0, std::ilogb(largest) - format(compute).precision + 1);
+  for (int halvings = 0; halvings < 8; ++halvings, w /= 2) {
+    double error = 0;
+    for (const T v : values) error += w * std::nearbyint(static_cast<double>(v) / w) - static_cast<double>(v);
+    worst = std::max(worst, std::fabs(error));
+  }
+  return worst;
+}
+
+/// What adding up squares of d costs, d as the format computed in (T) holds it. Those below u of the sum may vanish one by one,
+/// which common_error charges them for; updates add squares of a running mean beside: after an outlier D it is D/j^2 for the
+/// j-th element.
+template <class T, class F>
+void square_sum(const LayerNorm& s, const F& d, double total, RowOut& out) {
+  const double u = unit_roundoff(s.compute), n = static_cast<double>(s.n);
+  std::vector<double> squares(static_cast<std::size_t>(s.n));
+  for (std::int64_t i = 0; i < s.n; ++i) {
+    const auto v = static_cast<double>(static_cast<T>(d(i)));
+    squares[static_cast<std::size_t>(i)] = v * v;
+  }
+  double units = 0;
+  if (total > 0) {
+    units = common_error(squares, total, s.compute) / (u * total);
+    const double outlier = std::min(total, 4 * *std::max_element(squares.begin(), squares.end())) / (u * total);
+    std::erase_if(squares, [&](double v) { return v <= u * total; });
+    const double small = n - static_cast<double>(squares.size());
+    if (!s.rms) units += small / n * std::max(0.0, std::sqrt(outlier) - outlier / n);
+  }
+  out.member(norm_square_bias, units);
+  out.member(norm_square_spread, spread_of(squares));
+}
+
 /// A row that holds NaN or Inf.
 void special_row(const LayerNorm& s, const double* x, RowOut& out) {
   const bool has_nan = std::any_of(x, x + s.n, [](double v) { return std::isnan(v); });
@@ -137,7 +178,15 @@ void finite_row(const LayerNorm& s, const double* x, RowOut& out) {
   out.member(norm_mean_abs, static_cast<double>(mean_abs));
   out.member(norm_mean_square, static_cast<double>(mean_square));
   out.member(norm_variance, static_cast<double>(variance));
-  out.member(norm_spread, spread_of({x, x + s.n}));
+  using T = std::conditional_t<std::is_same_v<W, double>, float, double>;
+  std::vector<T> values;
+  if (!s.rms) values.assign(x, x + s.n);
+  const double reach = static_cast<double>(std::max(n * std::fabs(mean), std::sqrt(n * mean_square)));
+  out.member(norm_mean_bias, common_error(values, s.rms ? 0 : reach, s.compute) / static_cast<double>(n));
+  out.member(norm_spread, spread_of(values));
+  square_sum<T>(
+      s, [&](std::int64_t i) { return equal && !s.rms ? W{0} : at(i) - centre; },
+      static_cast<double>(n * (s.rms ? mean_square : variance)), out);
   out.member(norm_exact_sums, exact_sums(s, x, static_cast<double>(mean_square)) ? 1 : 0);
 }
 
@@ -146,9 +195,11 @@ struct Row {
   Row(const Expected& e, std::size_t r, std::int64_t width) : n(static_cast<double>(width)) {
     mean = std::fabs(e.further[norm_mean][r]), mean_abs = e.further[norm_mean_abs][r];
     mean_square = e.further[norm_mean_square][r], variance = e.further[norm_variance][r];
-    spread = e.further[norm_spread][r], exact = e.further[norm_exact_sums][r] != 0;
+    spread = e.further[norm_spread][r], mean_bias = e.further[norm_mean_bias][r],
+    square_spread = e.further[norm_square_spread][r];
+    square_bias = e.further[norm_square_bias][r], exact = e.further[norm_exact_sums][r] != 0;
   }
-  double n, mean, mean_abs, mean_square, variance, spread;
+  double n, mean, mean_abs, mean_square, variance, spread, mean_bias, square_spread, square_bias;
   bool exact;
 };
 
@@ -163,6 +214,7 @@ struct Errors {
   double mean = 0;    // absolute
   double root = 0;    // of 1 / sqrt(square), relative to it, before its own roundings
   double square = 0;  // variance or mean square, plus eps
+  double rstd = 0;    // true 1 / sqrt(square)
 };
 
 double mean_error(const Row& r, double u, double tiny, bool gate) {
@@ -172,16 +224,16 @@ double mean_error(const Row& r, double u, double tiny, bool gate) {
   if (!gate) return hard;
   const double by_chance = threshold("norm_additions").value * r.spread * r.mean +
                            threshold("norm_walk").value * r.spread / std::sqrt(r.n) * std::sqrt(r.mean_square);
-  return std::min(hard, u * by_chance + division);
+  return std::min(hard, u * by_chance + r.mean_bias + division);
 }
 
 Errors errors_of(const Row& r, DType compute, bool rms, double eps, bool gate) {
   const double u = unit_roundoff(compute);
   Errors e;
-  e.square = (rms ? r.mean_square : r.variance) + eps;
+  e.square = (rms ? r.mean_square : r.variance) + eps, e.rstd = 1 / std::sqrt(e.square);
   e.mean = rms ? 0 : mean_error(r, u, smallest_subnormal(compute), gate);
   double additions = r.n + 8;
-  if (gate) additions = std::min(additions, threshold("norm_additions").value * r.spread + 8);
+  if (gate) additions = std::min(additions, threshold("norm_additions").value * r.square_spread + r.square_bias + 8);
   double error;
   if (rms) {
     if (r.exact) additions = std::has_single_bit(static_cast<std::uint64_t>(r.n)) ? 0 : 2;
@@ -308,14 +360,14 @@ Bound layernorm_bound(const Expected& e, const Arithmetic& a, DType output, bool
   // 1/sqrt: as documented; then x - mean, two products, and one for this reference and u^2.
   const double own = growth(2 * a.function_ulps + 4, u);
   const auto error = [&](const Row& row, const Errors& s, std::size_t i, std::size_t column) {
-    const double root = 1 / std::sqrt(s.square), g = gamma[column], b = std::fabs(beta[column]);
+    const double g = gamma[column], b = std::fabs(beta[column]), scale = g * s.rstd * (1 + s.root);
     if (!(s.root < infinity)) return infinity;
     // |x - mean| rstd |gamma|, from the value.
     double normalised = 0;
     if (rms || row.variance > 0) normalised = std::fabs(e.value[i] - beta[column]);
-    double units = g * root * (1 + s.root) * s.mean * (1 + own) + normalised * ((1 + s.root) * (1 + own) - 1);
-    if (a.folded_shift && !rms) units += u * (3 * g * root * (1 + s.root) * row.mean + normalised + b);
-    if (units == 0) return 0.0;
+    double units = scale * s.mean * (1 + own) + normalised * ((1 + s.root) * (1 + own) - 1);
+    if (a.folded_shift && !rms) units += u * (3 * scale * row.mean + normalised + b);
+    if (units == 0 && s.mean == 0 && normalised == 0 && !rms) return 0.0;
     const double widest = rms ? std::sqrt(row.mean_square * row.n) : std::sqrt(row.variance * row.n);
     return units + (b > 0 ? growth(1, u) * (std::fabs(e.value[i]) + units) : 0) + 2 * tiny * (1 + g + widest);
   };

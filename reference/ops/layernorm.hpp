@@ -46,8 +46,11 @@ enum NormRow : std::size_t {
   norm_mean_abs,
   norm_mean_square,
   norm_variance,
-  norm_spread,      // square root of sum c_v^2 over the values v of the row, c_v elements each
-  norm_exact_sums,  // 1: layer: a constant row whose sum and mean are exact in any order; rms: sums of squares are exact
+  norm_spread,         // layer: square root of sum c_v^2 over the values v of the row, c_v elements each
+  norm_mean_bias,      // layer: error of the mean from values whose additions err alike
+  norm_square_spread,  // as norm_spread, over the squares that are summed, as far as they are above u of their sum
+  norm_square_bias,    // what squares err alike, and what squares of a running mean lose, in units of u of that sum
+  norm_exact_sums,     // 1: layer: a constant row whose sum and mean are exact in any order; rms: sums of squares are exact
   norm_row_members
 };
 

@@ -96,6 +96,16 @@ VALUE_FAULTS = {
     "g1:attention:hq=3,sq=3,skv=21,d=16,bias=head,fill=nan_one": {"nan_swallowed": WRONG},
     "g1:attention:sq=6,skv=21,d=20": {"width_tail_lost": WRONG},
     "g1:attention:sq=3,skv=21,d=16,dv=12": {"value_width": WRONG},
+    "g1:layernorm:rows=16,n=130,gamma=1,beta=1,stats=1": {
+        "unbiased_variance": WRONG, "beta_lost": WRONG, "neighbour_gamma": WRONG, "stale_statistics": WRONG, "last_element_lost": WRONG,
+        "mean_kept": WRONG, "statistics_in_bf16": WRONG, "wrong_row": WRONG, "tail_unwritten": "UNWRITTEN",
+        "rstd_holds_deviation": WRONG, "rstd_holds_inverse_variance": WRONG, "rstd_unwritten": "UNWRITTEN"},
+    "g1:layernorm:rows=16,n=130,fill=offset": {"one_pass_variance": WRONG, "tail_counted": WRONG},
+    "g1:layernorm:rows=16,n=130,eps=1e-3": {"eps_beside_deviation": WRONG, "eps_lost": WRONG},
+    "g1:layernorm:rows=16,n=130,in=f64": {"fp64_in_fp32": WRONG},
+    "g1:layernorm:rows=8,n=33,fill=nan_one": {"nan_swallowed": WRONG},
+    "g1:layernorm:rows=16,n=130,gamma=1,padx=3": {"stride_ignored": NAN_LEAK},
+    "g1:layernorm:rows=16,n=130,pady=2": {"gap_written": OUTSIDE},
 }
 
 # Fault -> what the one sentence must say.

@@ -229,6 +229,17 @@ TEST_CASE("a bad line of a case list names the file and the line, at whatever le
   CHECK(has(message([] { read_case_list("", "fast", "f"); }), "level 'fast' is unknown"));
 }
 
+TEST_CASE("a brace set may hold ranges") {
+  std::vector<std::string> ids;
+  for (const ListedCase& c : read_case_list("g1:a:m={1,3..5,9..9},n={0..1}", "", "x")) ids.push_back(c.id);
+  CHECK(ids == std::vector<std::string>{"g1:a:m=1,n=0", "g1:a:m=1,n=1", "g1:a:m=3,n=0", "g1:a:m=3,n=1", "g1:a:m=4,n=0",
+                                        "g1:a:m=4,n=1", "g1:a:m=5,n=0", "g1:a:m=5,n=1", "g1:a:m=9,n=0", "g1:a:m=9,n=1"});
+  CHECK(has(list_message("g1:a:m={5..3}"), "5..3"));
+  CHECK(has(list_message("g1:a:m={1..9999999}"), "1..64"));
+  CHECK(has(list_message("g1:a:m={1..999999,1..999999}"), "more than 1000000 cases"));
+  CHECK(read_case_list("g1:a:m={a..c}", "", "x").front().id == "g1:a:m=a..c");
+}
+
 TEST_CASE("brace sets are capped at a million cases per list, before memory is taken") {
   const std::string ten = "{0,1,2,3,4,5,6,7,8,9}";
   std::string thousand = "g1:a:" + ten + ten + ten;

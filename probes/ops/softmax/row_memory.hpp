@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "probes/ops/row_memory.hpp"
 #include "probes/ops/softmax/softmax.hpp"
 
 namespace assay::softmax {
@@ -11,20 +12,13 @@ namespace assay::softmax {
 /// `stride`: elements from row to row, normally Call::ldx.
 template <class T>
 std::vector<T> read_row(const Problem& p, const Call& c, Images images, std::int64_t row, std::int64_t stride) {
-  const auto width = static_cast<std::int64_t>(size_bytes(c.in));
-  const std::byte* at = images[0].storage + (p.operands[0].offset + row * stride) * width;
-  std::vector<T> x(static_cast<std::size_t>(c.n));
-  for (T& v : x) v = static_cast<T>(decode(c.in, load_bits(c.in, at))), at += width;
-  return x;
+  return read_run<T>(p.operands[0], images[0], row * stride, c.n);
 }
 
 /// The first `count` elements of a row.
 template <class T>
 void write_row(const Problem& p, const Call& c, Images images, std::int64_t row, const std::vector<T>& y, std::int64_t count) {
-  const auto width = static_cast<std::int64_t>(size_bytes(c.out));
-  std::byte* at = images[1].storage + (p.operands[1].offset + row * c.ldy) * width;
-  for (std::int64_t i = 0; i < count; ++i)
-    store_bits(c.out, at + i * width, encode(c.out, static_cast<double>(y[static_cast<std::size_t>(i)])));
+  write_run(p.operands[1], images[1], row * c.ldy, y, count);
 }
 
 /// NaN if any element is, so that it cannot get lost on the way.
