@@ -83,16 +83,17 @@ struct Axis {
 /// one value.
 std::vector<Axis> axes_of(const Operand& o, const FillRule& rule, bool addend) {
   std::vector<Axis> axes(o.dims.size());
-  std::uint64_t index = 1, line = 1;
+  std::uint64_t index = 1, line = 1, contracted = 1;
   for (std::size_t a = axes.size(); a-- > 0;) {
     axes[a].extent = o.dims[a];
     if (o.strides[a] == 0) continue;
     const auto extent = static_cast<std::uint64_t>(o.dims[a]);
-    const bool inner = !addend && static_cast<int>(a) == rule.inner_axis;
+    const bool inner =
+        !addend && static_cast<int>(a) >= rule.inner_axis && static_cast<int>(a) < rule.inner_axis + rule.inner_axes;
     const bool outer = static_cast<int>(a) == rule.outer_axis;
     axes[a].step.index = index;
     index *= extent;
-    if (inner) axes[a].step.inner = 1;
+    if (inner) axes[a].step.inner = contracted, contracted *= extent;
     if (addend ? outer : !inner) {
       axes[a].step.line = line;
       line *= extent;
@@ -104,7 +105,7 @@ std::vector<Axis> axes_of(const Operand& o, const FillRule& rule, bool addend) {
 Recipe recipe_of(const Operand& o, const FillRule& rule, std::uint64_t seed) {
   const auto rank = static_cast<int>(o.dims.size());
   if (o.dims.size() != o.strides.size() || rule.outer_axis < 0 || rule.outer_axis >= rank || rule.inner_axis < 0 ||
-      rule.inner_axis >= rank)
+      rule.inner_axes < 1 || rule.inner_axis + rule.inner_axes > rank)
     throw std::invalid_argument("fill rule of operand " + o.role + " names axes " + std::to_string(rule.outer_axis) + " and " +
                                 std::to_string(rule.inner_axis) + " of " + std::to_string(rank) +
                                 " dims: give axes below the number of dims, and one stride per dim");
@@ -114,9 +115,10 @@ Recipe recipe_of(const Operand& o, const FillRule& rule, std::uint64_t seed) {
   Recipe r{.format = &format(o.dtype), .rule = rule, .seed = seed, .stream = o.stream};
   // C is read and written, or has no contracted axis of its own.
   r.addend = o.access != Access::in || rule.inner_axis == rule.outer_axis;
-  const auto inner = static_cast<std::size_t>(rule.inner_axis);
-  r.length = static_cast<std::uint64_t>(o.dims[inner]);
-  r.inner_step = axes_of(o, rule, r.addend)[inner].step.index;
+  const auto inner = static_cast<std::size_t>(rule.inner_axis), last = inner + static_cast<std::size_t>(rule.inner_axes) - 1;
+  r.length = 1;
+  for (std::size_t a = inner; a <= last; ++a) r.length *= static_cast<std::uint64_t>(o.dims[a]);
+  r.inner_step = axes_of(o, rule, r.addend)[last].step.index;
   r.count = 1;
   for (std::size_t a = 0; a < o.dims.size(); ++a)
     if (o.strides[a] != 0) r.count *= static_cast<std::uint64_t>(o.dims[a]);
@@ -175,6 +177,18 @@ void walk(const Recipe& r, std::vector<Axis> axes, std::size_t size, std::byte* 
   }
 }
 
+/// The operand without the zeros at either end of its last axis.
+Operand without_zeros(Operand o, FillRule& rule) {
+  if (o.dims.empty() || rule.zeros_before < 0 || rule.zeros_after < 0 || rule.zeros_before + rule.zeros_after > o.dims.back())
+    throw std::invalid_argument("fill rule of operand " + o.role + " puts " + std::to_string(rule.zeros_before) + " and " +
+                                std::to_string(rule.zeros_after) + " zeros at the ends of an axis that is shorter");
+  o.dims.back() -= rule.zeros_before + rule.zeros_after;
+  o.offset += rule.zeros_before * o.strides.back();
+  o.span = std::max<std::int64_t>(0, o.span - rule.zeros_before * o.strides.back());
+  rule.zeros_before = rule.zeros_after = 0;
+  return o;
+}
+
 }  // namespace
 
 std::string_view name(Family f) {
@@ -209,6 +223,16 @@ bool exact(Family f) {
 }
 
 std::vector<std::uint64_t> generate(const Operand& o, const FillRule& rule, std::uint64_t seed) {
+  if (rule.zeros_before != 0 || rule.zeros_after != 0) {
+    FillRule inside = rule;
+    const Operand drawn = without_zeros(o, inside);
+    const std::vector<std::uint64_t> bits = generate(drawn, inside, seed);
+    std::vector<std::uint64_t> padded(static_cast<std::size_t>(element_count(o)));
+    const auto length = static_cast<std::size_t>(drawn.dims.back()), row = static_cast<std::size_t>(o.dims.back());
+    for (std::size_t from = 0, to = static_cast<std::size_t>(rule.zeros_before); from < bits.size(); from += length, to += row)
+      std::copy_n(bits.begin() + static_cast<std::ptrdiff_t>(from), length, padded.begin() + static_cast<std::ptrdiff_t>(to));
+    return padded;
+  }
   const Recipe r = recipe_of(o, rule, seed);
   std::vector<std::uint64_t> bits(static_cast<std::size_t>(element_count(o)));
   if (bits.empty()) return bits;
@@ -221,6 +245,14 @@ std::vector<std::uint64_t> generate(const Operand& o, const FillRule& rule, std:
 
 void fill(const Operand& o, const FillRule& rule, std::uint64_t seed, std::span<std::byte> storage) {
   require_storage(o, storage);
+  if (rule.zeros_before != 0 || rule.zeros_after != 0) {
+    const std::size_t size = size_bytes(o.dtype);
+    for (std::int64_t i = 0; i < element_count(o); ++i)
+      std::memset(storage.data() + static_cast<std::size_t>(storage_index(o, i)) * size, 0, size);
+    FillRule inside = rule;
+    const Operand drawn = without_zeros(o, inside);
+    return fill(drawn, inside, seed, storage);
+  }
   const Recipe r = recipe_of(o, rule, seed);
   if (element_count(o) == 0) return;
   std::vector<Axis> axes = axes_of(o, rule, r.addend);

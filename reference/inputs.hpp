@@ -65,6 +65,9 @@ struct FillRule {
   bool left = true;        // A-like (true) or B-like
   std::int64_t limit = 1;  // integer family: largest |v|; offset family: at most 24
   int exponent = 0;        // every finite value is multiplied by 2^exponent before it is rounded
+  int inner_axes = 1;      // the contracted index runs over this many axes, from inner_axis on, the last one fastest
+  // Elements at either end of the last axis that are +0; the others are drawn as if these were not there.
+  std::int64_t zeros_before = 0, zeros_after = 0;
 };
 
 /// The bits of every logical element, row-major, in the operand's format. `seed` and operand.stream select the Philox key

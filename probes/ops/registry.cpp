@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "probes/ops/conv1d/conv1d.hpp"
 #include "probes/ops/gemm/gemm.hpp"
 #include "probes/ops/op.hpp"
 #include "probes/ops/softmax/softmax.hpp"
@@ -16,6 +17,7 @@ std::vector<Op> make_all() {
   std::vector<Op> ops;
   ops.push_back(gemm::make());
   ops.push_back(softmax::make());
+  ops.push_back(conv1d::make());
   for (Op& op : ops) {
     const std::vector<Parameter> own = op.grammar;
     for (const Parameter& common : common_parameters())

@@ -48,12 +48,8 @@ class CblasCall final : public assay::Call {
     out.arithmetic.operand = call_.in;
     out.arithmetic.accumulator = out.arithmetic.split_format = out.arithmetic.output = call_.out;
     out.contract = contract();
-    out.facts["version"] = library_.version();
-    out.facts["core"] = library_.core();
-    out.facts["threads"] = library_.threads() == 0 ? "" : fmt::to_string(library_.threads());
-    out.facts["integers"] = library_.ilp64() ? "64-bit" : "32-bit";
+    out.facts = facts_of(library_);
     out.facts["batched"] = "loop";
-    std::erase_if(out.facts, [](const auto& fact) { return fact.second.empty(); });
     return out;
   }
 
@@ -139,7 +135,9 @@ void check_answer(const TargetSpec& spec, const Cblas& library) {
       throw Unavailable(fmt::format("this library uses {} threads when asked for {}", library.threads(), threads));
 }
 
-std::unique_ptr<assay::Call> prepare(const Problem& problem, const TargetSpec& spec) {
+}  // namespace
+
+const Cblas& open_cblas(const TargetSpec& spec) {
   if (spec.library.empty())
     throw Unavailable(
         fmt::format("no {0} library was found; install one, or name its file with --libraries {0}=PATH", spec.target));
@@ -151,14 +149,30 @@ std::unique_ptr<assay::Call> prepare(const Problem& problem, const TargetSpec& s
     throw Unavailable(e.what());
   }
   check_answer(spec, *library);
+  return *library;
+}
 
+std::map<std::string, std::string> facts_of(const Cblas& library) {
+  std::map<std::string, std::string> facts;
+  facts["version"] = library.version();
+  facts["core"] = library.core();
+  facts["threads"] = library.threads() == 0 ? "" : fmt::to_string(library.threads());
+  facts["integers"] = library.ilp64() ? "64-bit" : "32-bit";
+  std::erase_if(facts, [](const auto& fact) { return fact.second.empty(); });
+  return facts;
+}
+
+namespace {
+
+std::unique_ptr<assay::Call> prepare(const Problem& problem, const TargetSpec& spec) {
+  const Cblas& library = open_cblas(spec);
   const gemm::Call c = call_of(problem);
-  if (c.in == DType::bf16 && !library->has_bf16())
-    throw Unsupported(library->path() + " exports no cblas_sbgemm: it cannot multiply bf16");
+  if (c.in == DType::bf16 && !library.has_bf16())
+    throw Unsupported(library.path() + " exports no cblas_sbgemm: it cannot multiply bf16");
   const std::int64_t largest = std::max({c.m, c.n, c.k, c.lda, c.ldb, c.ldc});
-  if (!library->ilp64() && largest > std::numeric_limits<std::int32_t>::max())
-    throw Unsupported(fmt::format("{} does not fit the 32-bit integers of {}", largest, library->path()));
-  return std::make_unique<CblasCall>(problem, *library);
+  if (!library.ilp64() && largest > std::numeric_limits<std::int32_t>::max())
+    throw Unsupported(fmt::format("{} does not fit the 32-bit integers of {}", largest, library.path()));
+  return std::make_unique<CblasCall>(problem, library);
 }
 
 }  // namespace
