@@ -33,13 +33,15 @@ std::vector<double> conv1d_slow(const Conv1d&);
 
 /// What the bounds of transforms are made of, per output row (b, o); docs/numerics.md section 3.10. Finite elements only.
 enum Conv1dRow : std::size_t {
-  norm_2,    // sum over i of |x_i|_2 |w_i|_2
-  norm_max,  // sum over i of max |x_i| max |w_i|
+  norm_2,     // sum over i of |x_i|_2 |w_i|_2
+  norm_max,   // sum over i of max |x_i| max |w_i|
+  norm_root,  // square root of the sum of their squares
   row_members
 };
 
-/// Without a transform that of a sum of products. `exact`: integer fill whose every partial sum is representable.
-Bound conv1d_bound(const Expected&, const Arithmetic&, bool exchangeable, bool exact,
+/// Without a transform that of a sum of products; with one, errors spread over the tile or the row. `c`: sizes only.
+/// `exact`: integer fill whose every partial sum is representable.
+Bound conv1d_bound(const Conv1d& c, const Expected&, const Arithmetic&, bool exchangeable, bool exact,
                    std::optional<DType> input = std::nullopt);
 
 }  // namespace assay::reference

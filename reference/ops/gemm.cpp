@@ -154,8 +154,8 @@ void magnitudes_of(const Task& t, const Block& k, Matrix<double>& sum_abs, Matri
   const double up = 1 + (static_cast<double>(g.k) + 8) * static_cast<double>(std::numeric_limits<T>::epsilon());
   multiply(t.serial, a, b, product);
   sum_abs = product.template cast<double>() * up;
-  a = a.cwiseAbs2().eval();
-  b = b.cwiseAbs2().eval();
+  a.array() *= a.array();
+  b.array() *= b.array();
   multiply(t.serial, a, b, product);
   sum_sq = product.template cast<double>() * up;
 }

@@ -106,6 +106,19 @@ VALUE_FAULTS = {
     "g1:layernorm:rows=8,n=33,fill=nan_one": {"nan_swallowed": WRONG},
     "g1:layernorm:rows=16,n=130,gamma=1,padx=3": {"stride_ignored": NAN_LEAK},
     "g1:layernorm:rows=16,n=130,pady=2": {"gap_written": OUTSIDE},
+    "g1:conv1d:n=2,cin=11,cout=6,l=37,k=5,padl=2,padr=2,fill=integer": {
+        "dropped_tap": WRONG, "doubled_tap": WRONG, "shifted_padding": WRONG, "flipped_taps": WRONG, "last_output_early": WRONG,
+        "last_output_unwritten": "UNWRITTEN", "reads_past_row": WRONG, "edge_repeated": WRONG, "channel_tail_lost": WRONG,
+        "batch_tail_repeated": WRONG, "stale_weights": WRONG},
+    "g1:conv1d:n=2,cin=11,cout=6,l=37,k=5,padl=2,padr=2,layout=nlc,fill=integer": {"weights_read_channels_first": WRONG},
+    "g1:conv1d:n=2,cin=11,cout=6,l=37,k=5,padl=2,padr=2,gapy=2": {"gap_written": OUTSIDE},
+    "g1:conv1d:cin=6,cout=6,l=20,k=3,fill=integer": {"transposed_weights": WRONG},
+    "g1:conv1d:cin=12,cout=9,l=20,k=3,groups=3,fill=integer": {"group_before": WRONG},
+    "g1:conv1d:cin=5,cout=4,l=30,k=3,dilation=2,padl=4,fill=integer": {"dilation_ignored": WRONG},
+    "g1:conv1d:cin=5,cout=4,l=30,k=3,bias=1,fill=integer": {"lost_bias": WRONG, "bias_of_neighbour": WRONG},
+    "g1:conv1d:cin=3,cout=4,l=9,k=3,padl=1,padr=1,fill=nan_one": {"nan_swallowed": WRONG},
+    "g1:conv1d:cin=24,cout=6,l=37,k=5,in=bf16,out=f32": {"accumulator_16_bits": WRONG},
+    "g1:conv1d:cin=24,cout=16,l=100,k=3,bias=1,in=bf16": {"bias_rounded_twice": WRONG},
 }
 
 # Fault -> what the one sentence must say.

@@ -2,6 +2,7 @@
 // oneDNN's convolution is called right: exact results in every layout, plain and packed, so that no argument can hide.
 #include "onednn_trial.hpp"
 #include "probes/ops/conv1d/conv1d.hpp"
+#include "probes/ops/conv1d/targets.hpp"
 
 using namespace assay;
 

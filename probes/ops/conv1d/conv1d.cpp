@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "probes/ops/conv1d/targets.hpp"
 #include "probes/ops/embedded_cases.hpp"
 #include "reference/ops/conv1d.hpp"
 
@@ -161,24 +162,26 @@ Problem problem(const CaseId& id) {
   return p;
 }
 
+reference::Conv1d sizes(const Call& c) {
+  return {.n = c.n,
+          .cin = c.cin,
+          .cout = c.cout,
+          .l = c.l,
+          .k = c.k,
+          .stride = c.stride,
+          .dilation = c.dilation,
+          .padl = c.padl,
+          .padr = c.padr,
+          .groups = c.groups};
+}
+
 std::vector<Expected> expect(const Problem& p, Storage inputs, std::vector<std::int64_t> rows) {
   const Call c = call_of(p);
   const std::vector<double> x = gather(p.operands[0], inputs[0]), w = gather(p.operands[1], inputs[1]);
   const std::vector<double> bias = c.bias ? gather(p.operands[2], inputs[2]) : std::vector<double>{};
-  return {reference::conv1d({.n = c.n,
-                             .cin = c.cin,
-                             .cout = c.cout,
-                             .l = c.l,
-                             .k = c.k,
-                             .stride = c.stride,
-                             .dilation = c.dilation,
-                             .padl = c.padl,
-                             .padr = c.padr,
-                             .groups = c.groups,
-                             .x = x,
-                             .w = w,
-                             .bias = bias},
-                            c.out == DType::f64, std::move(rows))};
+  reference::Conv1d problem = sizes(c);
+  problem.x = x, problem.w = w, problem.bias = bias;
+  return {reference::conv1d(problem, c.out == DType::f64, std::move(rows))};
 }
 
 /// Whether every partial sum is representable in the declared arithmetic, so that the bound is zero.
@@ -191,8 +194,8 @@ bool exact_under(const Problem& p, const Arithmetic& a) {
 }
 
 Bound bound(const Problem& p, std::size_t, const Expected& expected, const Arithmetic& arithmetic) {
-  return reference::conv1d_bound(expected, arithmetic, exchangeable(p.fills[0].family), exact_under(p, arithmetic),
-                                 p.operands[0].dtype);
+  return reference::conv1d_bound(sizes(call_of(p)), expected, arithmetic, exchangeable(p.fills[0].family),
+                                 exact_under(p, arithmetic), p.operands[0].dtype);
 }
 
 }  // namespace
@@ -223,7 +226,17 @@ Op make() {
   op.expect = expect;
   op.bound = bound;
   op.cases = embedded_cases("conv1d");
-  op.targets = {onednn_target()};
+  op.targets = {eigen_target(),
+                cblas_target("openblas", "unrolled signal and OpenBLAS's gemm, opened by path; variants core=NAME, threads=N"),
+                cblas_target("blis", "unrolled signal and BLIS's gemm, opened by path; variant threads=N"),
+                cblas_target("mkl", "unrolled signal and Intel MKL's gemm, opened by path; variant threads=N"),
+                cblas_target("refblas", "unrolled signal and the reference BLAS's gemm, opened by path"),
+                cblas_target("cblas", "unrolled signal and the gemm of any other CBLAS, opened by path"),
+                model_target(),
+                planted_target(),
+                onednn_target()};
+  op.faults = planted_faults();
+  op.selftest_clean = clean_cases();
   return op;
 }
 

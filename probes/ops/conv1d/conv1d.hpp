@@ -39,7 +39,4 @@ inline DType compute_format(const Call& c) {
 
 Op make();
 
-/// Targets, one file each; a library's file adds its target to make().
-Target onednn_target();  // "onednn": its convolution, by path
-
 }  // namespace assay::conv1d

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "probes/ops/conv1d/conv1d.hpp"
+#include "probes/ops/conv1d/targets.hpp"
 
 namespace assay::conv1d {
 
