@@ -122,6 +122,14 @@ class Onednn(e2e.EndToEnd):
     def test_the_overflowing_scratchpad_of_deconvolution_in_the_fetched_onednn_is_seen(self):
         self.overflowing_scratchpad(fetched()[0])
 
+    @unittest.skipUnless(system() and "2.6" in system(), "needs oneDNN 2.6")
+    def test_the_relu_that_depends_on_the_layout_in_onednn_2_6_is_seen(self):
+        """docs/found.md: reference code multiplies -Inf by 0."""
+        cases = ["g1:activation:rows=2,n=2,kind=relu,padx=1,pady=1,fill=masked", "g1:activation:rows=2,n=2,kind=relu,fill=masked"]
+        self.assert_code(self.run_cases(["onednn"], cases, "--libraries", f"onednn={system()}"), 1)
+        self.assertEqual({r["case"]: (r["verdict"], r["label"]) for r in self.records()},
+                         {cases[0]: ("fail", "NAN-LEAK"), cases[1]: ("pass", "")})
+
     def test_a_file_that_is_no_onednn_is_refused_in_one_sentence(self):
         self.assert_refused(self.run_cases(["onednn"], [TINY], "--libraries", f"onednn={e2e.FAKES / 'fake_lp64.so'}"), "dnnl_version")
 
