@@ -9,7 +9,7 @@
 namespace assay {
 namespace {
 
-constexpr std::array<Threshold, 23> table{{
+constexpr auto table = std::to_array<Threshold>({
     {"iid_nearest", 10,
      "calibrated: 4.1e7 sequential sums of 512 normal products reach 5.19, the tail falls 20-fold per unit (bench/tightness "
      "tail)"},
@@ -38,16 +38,6 @@ constexpr std::array<Threshold, 23> table{{
     {"gelu_roundings", 4,
      "derived: 1 + erf, two products, one to spare for u^2; tanh as 1 - 2 / (exp(2w) + 1) needs 2.5 where its function term is "
      "half"},
-    {"norm_additions", 1.5,
-     "derived: six deviations of 0.24 sqrt(sum c^2) u, roundings of growing partial sums, equal values rounding alike"},
-    {"norm_walk", 4, "derived: iid_nearest for a walk without drift, 10 sqrt(1/6)"},
-    {"norm_update", 4,
-     "calibrated: what a running mean's rounding does to the sum of squares, in units of u |mean| deviation, reaches 1.9 "
-     "(bench/layernorm_tightness)"},
-    {"attention_function", 3.5,
-     "derived: errors of exp within E and of either sign meet values of random sign, deviation at most E/sqrt(3): 6 deviations"},
-    {"attention_weights", 4,
-     "derived: roundings of 16-bit probabilities, deviation at most u/sqrt(3) of each: 6.9 deviations"},
     {"conv1d_winograd_2", 1, "calibrated: F(2,3) stays inside T_iid of the direct sum (bench/conv1d_tightness)"},
     {"conv1d_winograd_4", 4, "calibrated: F(4,3) amplifies roundings beyond T_iid of the direct sum (bench/conv1d_tightness)"},
     {"conv1d_winograd_6", 8, "calibrated: F(6,3), about twice the amplification of F(4,3)"},
@@ -55,8 +45,18 @@ constexpr std::array<Threshold, 23> table{{
      "calibrated: floor of the Winograd gate in units of u sqrt(sum max|x|^2 max|w|^2), felt below four channels "
      "(bench/conv1d_tightness)"},
     {"conv1d_fft", 8, "calibrated: FFT of whole rows, in units of u sum |x|_2 |w|_2 (bench/conv1d_tightness)"},
+    {"norm_additions", 1.5,
+     "derived: six deviations of 0.24 sqrt(sum c^2) u, roundings of growing partial sums, equal values rounding alike"},
+    {"norm_walk", 4, "derived: iid_nearest for a walk without drift, 10 sqrt(1/6)"},
+    {"norm_update", 4,
+     "calibrated: what a running mean's rounding does to the sum of squares, in units of u |mean| deviation, reaches 1.9 "
+     "(bench/layernorm_tightness)"},
+    {"attention_function", 3.5,
+     "derived: errors of exp within E and of either sign meet values of random sign, deviation at most E/sqrt(3): 6 "
+     "deviations"},
+    {"attention_weights", 4, "derived: roundings of 16-bit probabilities, deviation at most u/sqrt(3) of each: 6.9 deviations"},
     {"rms_least_outputs", 64, "calibrated: correct models reach an RMS of 1.58 below 64 outputs, 0.60 from 64 on"},
-}};
+});
 
 }  // namespace
 

@@ -22,10 +22,10 @@ std::vector<Op> make_all() {
   ops.push_back(gemm::make());
   ops.push_back(softmax::make());
   ops.push_back(activation::make());
-  ops.push_back(conv_transpose1d::make());
-  ops.push_back(layernorm::make());
   ops.push_back(conv1d::make());
+  ops.push_back(conv_transpose1d::make());
   ops.push_back(attention::make());
+  ops.push_back(layernorm::make());
   for (Op& op : ops) {
     const std::vector<Parameter> own = op.grammar;
     for (const Parameter& common : common_parameters())

@@ -312,3 +312,21 @@ TEST_CASE("every fault of attention is seen in one of its cases, and nothing wit
     CHECK(bad > 0);
   }
 }
+
+TEST_CASE("a long attention is judged on sampled queries, and looked over whole") {
+  const Op& op = find_op("attention");
+  CHECK(op.sampled_rows(make_problem("g1:attention:hq=6,sq=100")).empty());
+  const Problem longer = make_problem("g1:attention:hq=20,sq=1500");
+  const std::vector<std::int64_t> rows = op.sampled_rows(longer);
+  CHECK(rows.size() == 512);
+  CHECK(rows.front() == 0);
+  CHECK(rows.back() == 20 * 1500 - 1);
+  Trial t(attention::eigen_target(), "g1:attention:sq=4,skv=9,d=8", "");
+  t.run(1);
+  const std::size_t out = t.problem.outputs().front();
+  CHECK(!op.suspicious(t.problem, t.buffers.all(), t.buffers.storage(out)));
+  for (const double wrong : {100.0, std::numeric_limits<double>::quiet_NaN()}) {
+    store_bits(DType::f32, t.buffers.images[out].storage + 4 * 17, encode(DType::f32, wrong));
+    CHECK(op.suspicious(t.problem, t.buffers.all(), t.buffers.storage(out)));
+  }
+}

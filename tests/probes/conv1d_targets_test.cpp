@@ -249,6 +249,32 @@ TEST_CASE("every fault of conv1d is seen in one of its cases, and nothing withou
     }
 }
 
+TEST_CASE("conv1d: a long problem is judged on rows, and the combination of channels sees what lies outside them") {
+  const Op& op = find_op("conv1d");
+  CHECK(op.sampled_rows(make_problem("g1:conv1d:cin=64,cout=64,l=50,k=3")).empty());
+  const auto rows = op.sampled_rows(make_problem("g1:conv1d:cin=1280,cout=1280,l=3000,k=3,stride=2"));
+  CHECK(rows.size() == 64);
+  CHECK(rows.back() == 1279);
+  CHECK(op.sampled_rows(make_problem("g1:conv1d:cin=1280,cout=1280,l=3000,k=3,stride=2,fill=nan_one")).empty());
+  for (const char* rest :
+       {"", ",fill=integer", ",bias=1,fill=uniform", ",in=bf16,out=f32", ",in=f64,layout=nlc", ",groups=3,bias=1,fill=heavy"})
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      CAPTURE(rest);
+      Trial t(conv1d::eigen_target(), std::string("g1:conv1d:n=2,cin=12,cout=24,l=60,k=5,padl=2,padr=2") + rest, "");
+      t.run(seed);
+      const std::size_t out = output_index(t.problem);
+      const Operand& y = t.problem.operands[out];
+      const auto inputs = t.buffers.all();
+      CHECK_FALSE(op.suspicious(t.problem, inputs, t.buffers.storage(out)));
+      // One element, a thousandth of its size.
+      const std::int64_t hit = 1000 + static_cast<std::int64_t>(seed);
+      std::byte* const at =
+          t.buffers.images[out].storage + storage_index(y, hit) * static_cast<std::int64_t>(size_bytes(y.dtype));
+      store_bits(y.dtype, at, encode(y.dtype, decode(y.dtype, load_bits(y.dtype, at)) * 1.001 + 0.01));
+      CHECK(op.suspicious(t.problem, inputs, t.buffers.storage(out)));
+    }
+}
+
 TEST_CASE("conv1d: a CBLAS convolves exactly in both layouts, groups and gaps included, and says what it cannot") {
   const Target openblas = conv1d::cblas_target("openblas", "");
   CHECK_FALSE(takes(openblas, exact_ids[0] + ",in=bf16", ""));

@@ -60,9 +60,17 @@ const std::map<std::string_view, Base>& bases() {
       {"gemm", {{"g1:gemm:m=4,n=3,k=5,batch=2,beta=0.5,in=bf16,fill=normal"}, {"mode"}}},
       {"activation", {{"g1:activation:rows=3,n=5,kind=gelu_erf,in=bf16,fill=normal"}, {}}},
       {"softmax", {{"g1:softmax:rows=3,n=5,in=bf16,fill=normal"}, {}}},
+      {"conv1d",
+       {{"g1:conv1d:n=2,cin=4,cout=6,l=9,k=3,in=bf16,fill=normal",
+         "g1:conv1d:n=2,cin=4,cout=6,l=9,k=3,stride=2,padl=2,padr=1,groups=2,bias=1,fill=integer"},
+        {}}},
       {"conv_transpose1d",
        {{"g1:conv_transpose1d:n=2,cin=4,cout=6,l=5,k=3,stride=2,in=bf16,fill=normal",
          "g1:conv_transpose1d:n=2,cin=4,cout=6,l=5,k=3,stride=3,dilation=2,groups=2,bias=1,fill=integer"},
+        {}}},
+      {"attention",
+       {{"g1:attention:b=2,hq=4,hkv=2,sq=3,skv=5,d=4,in=bf16,lse=1,fill=normal",
+         "g1:attention:sq=3,skv=5,d=4,in=bf16,bias=head,fill=normal", "g1:attention:sq=3,skv=5,d=4,in=bf16,fill=normal"},
         {}}},
   };
   return all;

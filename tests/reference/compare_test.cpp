@@ -4,11 +4,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
+#include "reference/rows.hpp"
 #include "tightness.hpp"
 
 using namespace assay;
@@ -247,6 +250,26 @@ TEST_CASE("strides, offset and sampled rows address the elements they name") {
   CHECK(d.bad == 1);
   CHECK(d.first_bad == 11);  // logical row 2, column 3
   CHECK(d.worst.got == 23);
+  // An element of a row that was not sampled must at least have been written; one that is also an input need not look written.
+  o.access = Access::out;
+  store_bits(DType::f32, storage.data() + (2 + 1 + 5 * 2) * 4, poison);
+  const Discrepancy elsewhere = compare(o, storage, e, b, {}, poison, true);
+  CHECK(elsewhere.unwritten == 1);
+  CHECK(elsewhere.bad == 2);
+  CHECK(elsewhere.bad_indices == std::vector<std::int64_t>{11, 6});
+  o.access = Access::inout;
+  CHECK(compare(o, storage, e, b, {}, poison, true).unwritten == 0);
+}
+
+TEST_CASE("sampled rows are sorted, distinct, of the seed, and have both ends") {
+  const std::vector<std::int64_t> rows = sample_rows(1000, 16, 7);
+  CHECK(rows.size() == 16);
+  CHECK(std::is_sorted(rows.begin(), rows.end()));
+  CHECK(std::set<std::int64_t>(rows.begin(), rows.end()).size() == 16);
+  CHECK((rows.front() == 0 && rows.back() == 999));
+  CHECK(rows == sample_rows(1000, 16, 7));
+  CHECK(rows != sample_rows(1000, 16, 8));
+  CHECK(sample_rows(3, 16, 7) == std::vector<std::int64_t>{0, 1, 2});
 }
 
 TEST_CASE("sizes that do not belong together are refused") {

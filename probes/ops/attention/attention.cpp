@@ -12,6 +12,7 @@
 #include "probes/ops/embedded_cases.hpp"
 #include "reference/ops/gemm.hpp"
 #include "reference/ops/softmax.hpp"
+#include "reference/rows.hpp"
 
 namespace assay::attention {
 
@@ -154,6 +155,8 @@ Fills fills_of(const Call& c, Family family, int sigma_exponent) {
       break;
     default:
       f.q.family = f.k.family = f.v.family = f.bias.family = family;
+      // Heavy scores leave one key with all the weight, and no power: of the whole only the values are heavy.
+      if (family == Family::heavy && c.part == Part::whole) f.q.family = f.k.family = f.bias.family = Family::normal;
       break;
   }
   if (family != Family::integer && family != Family::nan_one && family != Family::inf_one) f.weights.family = Family::uniform;
@@ -410,6 +413,27 @@ Bound bound(const Problem& p, std::size_t output, const Expected& expected, cons
   return product_sum_bound(expected, arithmetic, exchangeable(family), family == Family::integer);
 }
 
+constexpr double judged_whole = 0x1p32;  // flops; a longer problem is judged on some of its queries
+constexpr std::int64_t sampled_queries = 512;
+
+std::vector<std::int64_t> sampled_rows(const Problem& p) {
+  const Operand& out = p.operands[p.outputs().front()];
+  if (p.flops <= judged_whole || element_count(out) == 0) return {};
+  return sample_rows(element_count(out) / out.dims.back(), sampled_queries, p.seed);
+}
+
+/// An output is a mean of values: no larger than the largest of them, and a number where every query sees a key.
+bool suspicious(const Problem& p, Storage inputs, std::span<const std::byte> output) {
+  const Call c = call_of(p);
+  if (c.part != Part::whole || !p.leans_on.empty()) return false;
+  const std::size_t v = p.operand_index("V");
+  double largest = 0;
+  for (const double x : gather(p.operands[v], inputs[v])) largest = std::max(largest, std::fabs(x));
+  largest += 2 * unit_roundoff(DType::bf16) * largest;
+  const std::vector<double> o = gather(p.operands[p.outputs().front()], output);
+  return !std::all_of(o.begin(), o.end(), [largest](double x) { return std::fabs(x) <= largest; });
+}
+
 }  // namespace
 
 bool Call::masks() const {
@@ -436,6 +460,8 @@ Op make() {
   op.problem = problem;
   op.expect = expect;
   op.bound = bound;
+  op.sampled_rows = sampled_rows;
+  op.suspicious = suspicious;
   op.cases = embedded_cases("attention");
   op.targets = {eigen_target(),
                 cblas_target("openblas", "OpenBLAS's gemm and gemv around a softmax of ours; variants core=NAME, threads=N"),

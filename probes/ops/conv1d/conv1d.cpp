@@ -10,6 +10,8 @@
 #include "probes/ops/conv1d/targets.hpp"
 #include "probes/ops/embedded_cases.hpp"
 #include "reference/ops/conv1d.hpp"
+#include "reference/philox.hpp"
+#include "reference/rows.hpp"
 
 namespace assay::conv1d {
 
@@ -184,6 +186,53 @@ std::vector<Expected> expect(const Problem& p, Storage inputs, std::vector<std::
   return {reference::conv1d(problem, c.out == DType::f64, std::move(rows))};
 }
 
+// Above it the truth of a whole output costs seconds.
+constexpr double whole_flops = 2e9;
+constexpr std::int64_t judged_rows = 64;
+
+std::vector<std::int64_t> sampled_rows(const Problem& p) {
+  const Call c = call_of(p);
+  return p.flops > whole_flops && p.leans_on.empty() ? sample_rows(c.n * c.cout, judged_rows, p.seed)
+                                                     : std::vector<std::int64_t>{};
+}
+
+/// Convolution is linear in W: with signs r the sum of r_o y_o over the channels of a group is one convolution with the sum of
+/// r_o w_o, at 1/(cout/groups) of the cost. Whole numbers must agree; else within eight deviations of what rounding leaves.
+bool suspicious(const Problem& p, Storage inputs, std::span<const std::byte> output) {
+  const Call c = call_of(p);
+  const std::vector<double> x = gather(p.operands[0], inputs[0]), w = gather(p.operands[1], inputs[1]);
+  const std::vector<double> bias = c.bias ? gather(p.operands[2], inputs[2]) : std::vector<double>{};
+  const std::vector<double> y = gather(p.operands[c.output()], output);
+  const std::int64_t terms = c.group_in() * c.k;
+  const auto sign = [&](std::int64_t o) {
+    return (philox_element(p.seed, 97, static_cast<std::uint64_t>(o))[0] & 1) != 0 ? 1.0 : -1.0;
+  };
+  std::vector<double> combined(static_cast<std::size_t>(c.groups * terms)), combined_bias(c.bias ? combined.size() / terms : 0);
+  for (std::int64_t o = 0; o < c.cout; ++o) {
+    const std::int64_t g = o / c.group_out();
+    for (std::int64_t i = 0; i < terms; ++i)
+      combined[static_cast<std::size_t>(g * terms + i)] += sign(o) * w[static_cast<std::size_t>(o * terms + i)];
+    if (c.bias) combined_bias[static_cast<std::size_t>(g)] += sign(o) * bias[static_cast<std::size_t>(o)];
+  }
+  reference::Conv1d sum = sizes(c);
+  sum.cout = c.groups, sum.x = x, sum.w = combined, sum.bias = combined_bias;
+  const Expected truth = reference::conv1d(sum, true);
+  const double u_out = unit_roundoff(c.out), u = unit_roundoff(compute_format(c));
+  const bool whole_numbers = exact(p.fills[0].family) && c.out == compute_format(c);
+  const double deviation = whole_numbers ? 0 : 8 * (u_out + u * std::sqrt(static_cast<double>(terms)) / 2);
+  for (std::int64_t line = 0; line < c.n * c.groups; ++line)
+    for (std::int64_t j = 0; j < c.lout; ++j) {
+      double got = 0, squares = 0;
+      for (std::int64_t i = 0; i < c.group_out(); ++i) {
+        const double v = y[static_cast<std::size_t>((line * c.group_out() + i) * c.lout + j)];
+        got += sign(line % c.groups * c.group_out() + i) * v, squares += v * v;
+      }
+      if (!(std::fabs(got - truth.value[static_cast<std::size_t>(line * c.lout + j)]) <= deviation * std::sqrt(squares)))
+        return true;
+    }
+  return false;
+}
+
 /// Whether every partial sum is representable in the declared arithmetic, so that the bound is zero.
 bool exact_under(const Problem& p, const Arithmetic& a) {
   const FillRule& x = p.fills[0];
@@ -225,6 +274,8 @@ Op make() {
   op.problem = problem;
   op.expect = expect;
   op.bound = bound;
+  op.sampled_rows = sampled_rows;
+  op.suspicious = suspicious;
   op.cases = embedded_cases("conv1d");
   op.targets = {eigen_target(),
                 cblas_target("openblas", "unrolled signal and OpenBLAS's gemm, opened by path; variants core=NAME, threads=N"),
