@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of conv1d's bounds its correct variants use, by variant, family and channels: docs/numerics.md section 4.6.
+// How much of conv1d's bounds its correct variants use, by variant, family and channels: docs/numerics.md section 4.8.
 //   conv1d_tightness [seeds] [largest cin]
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much of conv_transpose1d's bounds its correct variants use, by family and shape, and what its reference costs beside a
-// matrix product of equal flops: what docs/numerics.md section 4.5 prints.
+// matrix product of equal flops: what docs/numerics.md section 4.6 prints.
 //   conv_transpose1d_tightness [seeds]
 #include <Eigen/Core>
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of layernorm's bounds its correct variants use, by output, family and width: what docs/numerics.md section 4.7
+// How much of layernorm's bounds its correct variants use, by output, family and width: what docs/numerics.md section 4.9
 // prints.
 //   layernorm_tightness [seeds] [largest n] [model]
 #include <array>

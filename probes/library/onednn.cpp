@@ -103,6 +103,7 @@ Symbols resolve(void* handle, int major, const std::string& path) {
     ASSAY_ONEDNN_3(ASSAY_RESOLVE)
   }
 #undef ASSAY_RESOLVE
+  if (major == 2) find(handle, "dnnl_softmax_v2_forward_desc_init", s.dnnl_softmax_v2_forward_desc_init);
   find(handle, "dnnl_primitive_attr_set_fpmath_mode", s.dnnl_primitive_attr_set_fpmath_mode);
   return s;
 }

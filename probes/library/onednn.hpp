@@ -70,14 +70,46 @@ struct Tensor {
   bool packed = false;  // the primitive works on a copy in the layout that the library likes best (blocked, prepacked)
 };
 
+enum class Function : std::uint8_t { relu, gelu_erf, gelu_tanh, silu };
+
 /// What happens to a result in fp32 before it is stored, in order.
 struct PostOp {
-  enum Kind : std::uint8_t { linear, sum, relu, gelu_erf, gelu_tanh } kind = linear;
-  float scale = 1;  // linear: factor; sum: factor on what the destination held before
+  enum Kind : std::uint8_t { linear, sum, relu, gelu_erf, gelu_tanh, silu, add } kind = linear;
+  float scale = 1;   // linear: factor; sum: factor on what the destination held before
+  Tensor term = {};  // add: what is added, argument `added`; a dim of 1 is broadcast
 };
 
-/// Which argument of a primitive a tensor is; numbers as in the C API.
-enum Argument : std::uint8_t { source = 1, destination = 17, weights = 33, bias = 41 };
+/// One axis. Weights are (groups, outputs, inputs, kernel) with the channels of one group, source and destination (batch,
+/// channels, length). `dilation` 1: neighbouring taps.
+struct Convolution {
+  Tensor source, weights, destination;
+  std::optional<Tensor> bias;
+  std::int64_t stride = 1, dilation = 1, padding_left = 0, padding_right = 0;
+  bool direct = true;  // false: the library chooses the algorithm, Winograd among others
+};
+
+/// Over the last axis. With `statistics`, mean and variance are outputs of that shape, arguments `mean` and `variance`.
+struct Normalization {
+  Tensor source, destination;
+  std::optional<Tensor> statistics;
+  bool scale = false, shift = false;  // f32 vectors, arguments `scale` and `shift`
+  float epsilon = 0;
+  bool root_mean_square = false;  // no mean is subtracted: x / sqrt(mean of squares + epsilon)
+};
+
+/// Which argument of a primitive a tensor is; numbers as in the C API, but for `added`, whose number depends on the post-ops.
+enum Argument : std::uint8_t {
+  source = 1,
+  source_1 = 2,
+  destination = 17,
+  weights = 33,
+  bias = 41,
+  mean = 49,
+  variance = 50,
+  scale = 51,
+  shift = 52,
+  added = 255
+};
 
 /// Memory of ours that the library works in: poisoned with NaN, between guards. Starts at a page, as the library's own does.
 class Room {
@@ -97,16 +129,27 @@ class Room {
 /// A created operation with the scratchpad it asked for, which is poisoned before each call and guarded.
 class Primitive {
  public:
-  /// dst = post_ops(src x weights + bias), sums in fp32, no narrower operands (fpmath mode strict).
-  /// Errors   Refused; std::runtime_error for any other status.
+  // Sums in fp32, no narrower operands (fpmath mode strict). Errors: Refused; std::runtime_error for any other status.
+
+  /// dst = post_ops(src x weights + bias)
   static Primitive matmul(const Library&, const Tensor& src, const Tensor& weights, const std::optional<Tensor>& bias,
                           const Tensor& dst, std::span<const PostOp>);
+  /// Along the last axis.
+  static Primitive softmax(const Library&, const Tensor& src, const Tensor& dst, bool log);
+  static Primitive eltwise(const Library&, Function, const Tensor& src, const Tensor& dst);
+  /// dst = f(src + src_1); a dim of 1 in src_1 is broadcast.
+  static Primitive sum(const Library&, const Tensor& src, const Tensor& src_1, const Tensor& dst, std::span<const PostOp>);
+  /// The same values in another layout or format.
+  static Primitive reorder(const Library&, const Tensor& src, const Tensor& dst);
+  static Primitive layer_normalization(const Library&, const Normalization&);
+  static Primitive convolution(const Library&, const Convolution&, std::span<const PostOp> = {});
+  static Primitive deconvolution(const Library&, const Convolution&);
 
   struct Data {
     Argument argument;
     void* data;
   };
-  /// Starts the operation and waits for it. Tensors whose layout the library chose are brought into it first.
+  /// Starts the operation and waits for it. Inputs whose layout the library chose are brought into it first, outputs back.
   /// Errors   std::runtime_error: the library's status, or bytes written outside the scratchpad.
   void run(std::span<const Data>);
 
@@ -116,13 +159,18 @@ class Primitive {
  private:
   struct Bound {  // one argument
     Argument argument;
+    int number;                // in the C API
     Handle memory;             // what the primitive reads or writes
     std::optional<Room> room;  // storage of a packed copy
-    Handle plain, reorder;     // the caller's data, and how it gets from there into `room`
+    Handle plain, reorder;     // the caller's data, and how it gets from there into `room`, or back
   };
   Primitive(const Library&, Handle descriptor);
+  static Primitive make(const Library&, const char* what, const void* operation, const void* attributes);  // major 2
+  static Primitive convolve(const Library&, const Convolution&, bool transposed, std::span<const PostOp>);
   void bind(Argument, const Tensor&);
+  void bind_terms(std::span<const PostOp>);
   void execute(const Handle& primitive, std::span<const std::pair<int, void*>> arguments, const char* what) const;
+  void copy(const Bound&) const;
 
   const Library* library_;
   Handle descriptor_, primitive_, stream_;

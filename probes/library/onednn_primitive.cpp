@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Primitives of oneDNN: descriptors of both majors, attributes, scratchpad, execution.
+// A primitive of oneDNN once it is described: scratchpad, arguments, copies into and out of packed layouts, execution.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "probes/library/onednn.hpp"
-#include "probes/library/onednn_symbols.hpp"
+#include "probes/library/onednn_descriptor.hpp"
 
 namespace assay::onednn {
 
@@ -14,114 +13,22 @@ namespace {
 constexpr std::byte nan_byte{0xFF}, guard_byte{0xA5};
 constexpr std::size_t guard_bytes = 256, page_bytes = 4096;
 
-int type_number(DType t) {  // dnnl_data_type_t
-  switch (t) {
-    case DType::f16:
-      return 1;
-    case DType::bf16:
-      return 2;
-    case DType::f32:
-      return 3;
-    case DType::f64:
-      return 7;
+bool is_output(Argument a) {
+  return a == destination || a == mean || a == variance;
+}
+
+/// Which descriptor to ask for when the library chose the layout.
+int layout_query(Argument a) {
+  switch (a) {
+    case source:
+      return query_source;
+    case weights:
+      return query_weights;
+    case destination:
+      return query_destination;
+    default:
+      throw std::logic_error("oneDNN primitive: only source, weights and destination can be packed");
   }
-  return 0;
-}
-
-/// A memory descriptor: a structure of ours in major 2, an object of the library in major 3.
-class Descriptor {
- public:
-  /// `any`: no layout yet, the library will choose one.
-  Descriptor(const Symbols& s, const Tensor& t, bool any) {
-    const int rank = static_cast<int>(t.dims.size()), type = type_number(t.dtype);
-    if (s.major == 2) {
-      structure_.resize(memory_descriptor_room);
-      if (any)
-        check(s.dnnl_memory_desc_init_by_tag(structure_.data(), rank, t.dims.data(), type, format_any),
-              "dnnl_memory_desc_init_by_tag");
-      else
-        check(s.dnnl_memory_desc_init_by_strides(structure_.data(), rank, t.dims.data(), type, t.strides.data()),
-              "dnnl_memory_desc_init_by_strides");
-      return;
-    }
-    void* made = nullptr;
-    if (any)
-      check(s.dnnl_memory_desc_create_with_tag(&made, rank, t.dims.data(), type, format_any),
-            "dnnl_memory_desc_create_with_tag");
-    else
-      check(s.dnnl_memory_desc_create_with_strides(&made, rank, t.dims.data(), type, t.strides.data()),
-            "dnnl_memory_desc_create_with_strides");
-    object_ = Handle(made, {s.dnnl_memory_desc_destroy});
-  }
-  const void* get() const { return structure_.empty() ? object_.get() : structure_.data(); }
-
- private:
-  std::vector<std::byte> structure_;
-  Handle object_;
-};
-
-/// dnnl_alg_kind_t; major 3 numbered them anew.
-int algorithm(int major, PostOp::Kind kind) {
-  switch (kind) {
-    case PostOp::relu:
-      return major == 2 ? 0x1f : 0x20;
-    case PostOp::linear:
-      return major == 2 ? 0x7f : 0x26;
-    case PostOp::gelu_erf:
-      return major == 2 ? 0x30 : 0x31;
-    case PostOp::gelu_tanh:
-      return major == 2 ? 0xcf : 0x2b;
-    case PostOp::sum:
-      break;
-  }
-  return 0;
-}
-
-void append(const Symbols& s, void* list, const PostOp& op) {
-  if (op.kind == PostOp::sum) {
-    constexpr int same_type = 0;  // dnnl_data_type_undef
-    const Status status = s.major == 2 ? reinterpret_cast<Status (*)(void*, float)>(s.dnnl_post_ops_append_sum)(list, op.scale)
-                                       : reinterpret_cast<Status (*)(void*, float, std::int32_t, int)>(
-                                             s.dnnl_post_ops_append_sum)(list, op.scale, 0, same_type);
-    return check(status, "dnnl_post_ops_append_sum");
-  }
-  const float alpha = op.kind == PostOp::linear ? op.scale : 0;  // relu: slope of the negative side
-  const int kind = algorithm(s.major, op.kind);
-  const Status status =
-      s.major == 2
-          ? reinterpret_cast<Status (*)(void*, float, int, float, float)>(s.dnnl_post_ops_append_eltwise)(list, 1, kind, alpha,
-                                                                                                          0)
-          : reinterpret_cast<Status (*)(void*, int, float, float)>(s.dnnl_post_ops_append_eltwise)(list, kind, alpha, 0);
-  check(status, "dnnl_post_ops_append_eltwise");
-}
-
-/// User scratchpad, strict arithmetic whatever ONEDNN_DEFAULT_FPMATH_MODE says, and the post-ops.
-Handle attributes(const Symbols& s, std::span<const PostOp> post_ops) {
-  void* made = nullptr;
-  check(s.dnnl_primitive_attr_create(&made), "dnnl_primitive_attr_create");
-  Handle out(made, {s.dnnl_primitive_attr_destroy});
-  check(s.dnnl_primitive_attr_set_scratchpad_mode(out.get(), scratchpad_user), "dnnl_primitive_attr_set_scratchpad_mode");
-  if (s.dnnl_primitive_attr_set_fpmath_mode != nullptr)
-    check(s.dnnl_primitive_attr_set_fpmath_mode(out.get(), math_strict), "dnnl_primitive_attr_set_fpmath_mode");
-  if (post_ops.empty()) return out;
-  check(s.dnnl_post_ops_create(&made), "dnnl_post_ops_create");
-  const Handle list(made, {s.dnnl_post_ops_destroy});
-  for (const PostOp& op : post_ops) append(s, list.get(), op);
-  check(s.dnnl_primitive_attr_set_post_ops(out.get(), list.get()), "dnnl_primitive_attr_set_post_ops");  // copies the list
-  return out;
-}
-
-Handle memory(const Library& library, const void* descriptor, void* data) {
-  const Symbols& s = library.symbols();
-  void* made = nullptr;
-  check(s.dnnl_memory_create(&made, descriptor, library.engine(), data), "dnnl_memory_create");
-  return Handle(made, {s.dnnl_memory_destroy});
-}
-
-Handle primitive(const Symbols& s, const void* descriptor) {
-  void* made = nullptr;
-  check(s.dnnl_primitive_create(&made, descriptor), "dnnl_primitive_create");
-  return Handle(made, {s.dnnl_primitive_destroy});
 }
 
 }  // namespace
@@ -163,21 +70,29 @@ void Primitive::bind(Argument argument, const Tensor& tensor) {
   const Symbols& s = library_->symbols();
   const Descriptor plain(s, tensor, false);
   if (!tensor.packed) {
-    arguments_.push_back({argument, memory(*library_, plain.get(), nullptr), {}, {}, {}});
+    arguments_.push_back({argument, argument, memory(*library_, plain.get(), nullptr), {}, {}, {}});
     return;
   }
-  if (argument != Argument::source && argument != Argument::weights)
-    throw std::logic_error("oneDNN primitive: only inputs are packed");
-  const int which = argument == Argument::source ? query_source : query_weights;
-  const void* chosen = s.dnnl_primitive_desc_query_md(descriptor_.get(), which, 0);
-  Room room(s.dnnl_memory_desc_get_size(chosen));
+  const void* const chosen = s.dnnl_primitive_desc_query_md(descriptor_.get(), layout_query(argument), 0);
+  const bool out = is_output(argument);
   void* made = nullptr;
-  check(s.dnnl_reorder_primitive_desc_create(&made, plain.get(), library_->engine(), chosen, library_->engine(), nullptr),
+  check(s.dnnl_reorder_primitive_desc_create(&made, out ? chosen : plain.get(), library_->engine(), out ? plain.get() : chosen,
+                                             library_->engine(), nullptr),
         "dnnl_reorder_primitive_desc_create");
   const Handle reorder(made, {s.dnnl_primitive_desc_destroy});
+  Room room(s.dnnl_memory_desc_get_size(chosen));
   Handle packed = memory(*library_, chosen, room.data());
-  arguments_.push_back(
-      {argument, std::move(packed), std::move(room), memory(*library_, plain.get(), nullptr), primitive(s, reorder.get())});
+  arguments_.push_back({argument, argument, std::move(packed), std::move(room), memory(*library_, plain.get(), nullptr),
+                        primitive(s, reorder.get())});
+}
+
+/// Tensors that post-ops add.
+void Primitive::bind_terms(std::span<const PostOp> post_ops) {
+  for (std::size_t i = 0; i < post_ops.size(); ++i) {
+    if (post_ops[i].kind != PostOp::add) continue;
+    bind(added, post_ops[i].term);
+    arguments_.back().number = post_op_argument(library_->version().major, static_cast<int>(i)) | 2;  // DNNL_ARG_SRC_1
+  }
 }
 
 void Primitive::execute(const Handle& what, std::span<const std::pair<int, void*>> arguments, const char* name) const {
@@ -192,6 +107,13 @@ void Primitive::execute(const Handle& what, std::span<const std::pair<int, void*
   done(s.dnnl_stream_wait(stream_.get()), "dnnl_stream_wait");
 }
 
+/// Between the caller's layout and the packed one.
+void Primitive::copy(const Bound& b) const {
+  const Handle &from = is_output(b.argument) ? b.memory : b.plain, &to = is_output(b.argument) ? b.plain : b.memory;
+  execute(b.reorder, std::vector<std::pair<int, void*>>{{source, from.get()}, {destination, to.get()}}, "reorder");
+  b.room->check("packed copy");
+}
+
 void Primitive::run(std::span<const Data> given) {
   const Symbols& s = library_->symbols();
   std::vector<std::pair<int, void*>> arguments;
@@ -202,11 +124,9 @@ void Primitive::run(std::span<const Data> given) {
     check(s.dnnl_memory_set_data_handle(outer.get(), mine->data), "dnnl_memory_set_data_handle");
     if (bound.room) {
       bound.room->poison();
-      execute(bound.reorder, std::vector<std::pair<int, void*>>{{source, bound.plain.get()}, {destination, bound.memory.get()}},
-              "reorder");
-      bound.room->check("packed copy");
+      if (!is_output(bound.argument)) copy(bound);
     }
-    arguments.emplace_back(bound.argument, bound.memory.get());
+    arguments.emplace_back(bound.number, bound.memory.get());
   }
   if (scratchpad_) {
     scratchpad_->poison();
@@ -215,33 +135,10 @@ void Primitive::run(std::span<const Data> given) {
   execute(primitive_, arguments, "primitive");
   if (scratchpad_) scratchpad_->check("scratchpad");
   for (const Bound& bound : arguments_)
-    if (bound.room) bound.room->check("packed copy");
-}
-
-Primitive Primitive::matmul(const Library& library, const Tensor& src, const Tensor& weights, const std::optional<Tensor>& bias,
-                            const Tensor& dst, std::span<const PostOp> post_ops) {
-  const Symbols& s = library.symbols();
-  const Handle attr = attributes(s, post_ops);
-  const Descriptor a(s, src, src.packed), b(s, weights, weights.packed), c(s, dst, dst.packed);
-  std::optional<Descriptor> added;
-  if (bias) added.emplace(s, *bias, false);
-  const void* const added_or_null = added ? added->get() : nullptr;
-  void* made = nullptr;
-  if (s.major == 2) {
-    std::vector<std::byte> operation(operation_descriptor_room);
-    check(s.dnnl_matmul_desc_init(operation.data(), a.get(), b.get(), added_or_null, c.get()), "dnnl_matmul_desc_init");
-    check(s.dnnl_primitive_desc_create(&made, operation.data(), attr.get(), library.engine(), nullptr),
-          "dnnl_primitive_desc_create for matmul");
-  } else {
-    check(s.dnnl_matmul_primitive_desc_create(&made, library.engine(), a.get(), b.get(), added_or_null, c.get(), attr.get()),
-          "dnnl_matmul_primitive_desc_create");
-  }
-  Primitive out(library, Handle(made, {s.dnnl_primitive_desc_destroy}));
-  out.bind(Argument::source, src);
-  out.bind(Argument::weights, weights);
-  if (bias) out.bind(Argument::bias, *bias);
-  out.bind(Argument::destination, dst);
-  return out;
+    if (bound.room && is_output(bound.argument))
+      copy(bound);
+    else if (bound.room)
+      bound.room->check("packed copy");
 }
 
 }  // namespace assay::onednn

@@ -99,7 +99,7 @@ void add_norms(const Conv1d& c, Expected& e) {
   }
 }
 
-/// hard * norm bounds every error, gate the errors of random data; docs/numerics.md section 3.11.
+/// hard * norm bounds every error, gate the errors of random data; docs/numerics.md section 3.13.
 struct TransformTerms {
   Conv1dRow norm = norm_max;
   double u = 0, hard = 0, absolute = 0;

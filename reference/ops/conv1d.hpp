@@ -31,7 +31,7 @@ Expected conv1d(const Conv1d&, bool wide, std::vector<std::int64_t> rows = {});
 /// A second, dumber implementation: direct loops in long double, taps in reverse.
 std::vector<double> conv1d_slow(const Conv1d&);
 
-/// What the bounds of transforms are made of, per output row (b, o); docs/numerics.md section 3.11. Finite elements only.
+/// What the bounds of transforms are made of, per output row (b, o); docs/numerics.md section 3.13. Finite elements only.
 enum Conv1dRow : std::size_t {
   norm_2,     // sum over i of |x_i|_2 |w_i|_2
   norm_max,   // sum over i of max |x_i| max |w_i|

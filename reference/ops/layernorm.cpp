@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer and RMS normalisation in wide arithmetic, and their bounds; docs/numerics.md section 3.12 derives every line.
+// Layer and RMS normalisation in wide arithmetic, and their bounds; docs/numerics.md section 3.14 derives every line.
 #include "reference/ops/layernorm.hpp"
 
 #include <algorithm>

@@ -40,7 +40,7 @@ LayerNormTruth layernorm(const LayerNorm&, std::vector<std::int64_t> rows = {});
 /// variance = sum_{i<j} (x_i - x_j)^2 / n^2.
 std::vector<double> layernorm_slow(const LayerNorm&);
 
-/// What the bound of a row is made of; docs/numerics.md section 3.12.
+/// What the bound of a row is made of; docs/numerics.md section 3.14.
 enum NormRow : std::size_t {
   norm_mean,
   norm_mean_abs,

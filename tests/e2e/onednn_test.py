@@ -13,6 +13,10 @@ from e2e import SMALL, TINY
 
 BF16 = "g1:gemm:m=33,n=7,k=47,in=bf16,out=f32,order=row,pada=3,fill=integer"  # gaps between rows hold NaN
 
+OTHERS = ["g1:softmax:rows=5,n=33", "g1:activation:rows=5,n=33,kind=silu", "g1:layernorm:rows=5,n=33,gamma=1,stats=1",
+          "g1:conv1d:cin=16,cout=16,l=20,k=3,padl=1,padr=1,fill=integer", "g1:conv_transpose1d:cin=16,cout=16,l=9,k=4,stride=2,fill=integer",
+          "g1:attention:hq=2,sq=9,d=16,mask=causal"]
+
 
 def system():
     found = sorted({os.path.realpath(p) for p in glob.glob("/usr/lib/*-linux-gnu/libdnnl.so.[0-9]*")})
@@ -34,7 +38,7 @@ class Onednn(e2e.EndToEnd):
         return env | variables
 
     def ladder(self, library):
-        self.assert_code(self.run_cases(["onednn*"], [SMALL, BF16], "--libraries", f"onednn={library}", "--quiet"), 3)
+        self.assert_code(self.run_cases(["onednn*"], [SMALL, BF16, *OTHERS], "--libraries", f"onednn={library}", "--quiet"), 3)
         self.assert_valid()
         for record in self.records():
             with self.subTest(library=library, variant=record["variant"], case=record["case"]):
@@ -67,6 +71,64 @@ class Onednn(e2e.EndToEnd):
         self.assertEqual(records["onednn"]["verdict"], "fault")
         self.assertIn("SIGFPE", records["onednn"]["reason"])
         self.assertEqual(records["onednn:isa=AVX2"]["verdict"], "pass")
+
+    @unittest.skipUnless(system() and "2.6" in system() and "avx2" in cpu_flags(), "needs oneDNN 2.6 and AVX2")
+    def test_the_log_probability_above_zero_of_onednn_2_6_is_seen(self):
+        """docs/found.md: the generated logarithm of 1 is not 0."""
+        got = self.run_cases(["onednn", "onednn:isa=AVX2", "onednn:isa=AVX"], ["g1:softmax:rows=1,n=1,kind=log"], "--libraries", f"onednn={system()}")
+        self.assert_code(got, 1)
+        records = self.by_target()
+        for wrong in ("onednn", "onednn:isa=AVX2"):
+            self.assertEqual((records[wrong]["verdict"], records[wrong]["label"]), ("fail", "WRONG"))
+            self.assertGreater(records[wrong]["comparison"]["worst_got"], 0)
+        self.assertEqual(records["onednn:isa=AVX"]["verdict"], "pass")
+
+    @unittest.skipUnless(system() and "2.6" in system() and "avx512f" in cpu_flags(), "needs oneDNN 2.6 and AVX-512")
+    def test_the_double_rounding_of_16_bit_softmax_before_onednn_3_5_is_seen(self):
+        """docs/found.md: exponentials are stored in the format of the result before they are normalised."""
+        cases = ["g1:softmax:rows=2,n=2,in=bf16", "g1:softmax:rows=2,n=2,in=bf16,out=f32"]
+        self.assert_code(self.run_cases(["onednn"], cases, "--libraries", f"onednn={system()}"), 1)
+        self.assertEqual({r["case"]: r["verdict"] for r in self.records()}, {cases[0]: "fail", cases[1]: "pass"})
+
+    def ignored_stride(self, library):
+        """docs/found.md: layer normalization steps by the width of a row, whatever the stride."""
+        cases = ["g1:layernorm:rows=2,n=2,padx=1,pady=1", "g1:layernorm:rows=2,n=2", "g1:softmax:rows=2,n=2,padx=1,pady=1"]
+        self.assert_code(self.run_cases(["onednn"], cases, "--libraries", f"onednn={library}"), 1)
+        self.assertEqual({r["case"]: r["verdict"] for r in self.records()}, dict(zip(cases, ("fail", "pass", "pass"))))
+        (record,) = [r for r in self.records() if r["verdict"] == "fail"]
+        self.assertEqual(record["label"], "OUT-OF-BOUNDS")
+
+    @unittest.skipUnless(system() and "2.6" in system(), "needs oneDNN 2.6")
+    def test_the_ignored_stride_of_layer_normalization_in_onednn_2_6_is_seen(self):
+        self.ignored_stride(system())
+
+    @unittest.skipUnless(fetched(), "no newer oneDNN in the cache: tools/fetch_wheels.sh fetches one")
+    def test_the_ignored_stride_of_layer_normalization_in_the_fetched_onednn_is_seen(self):
+        self.ignored_stride(fetched()[0])
+
+    def overflowing_scratchpad(self, library):
+        """docs/found.md: deconvolution keeps a result with gaps in a scratchpad without."""
+        case = "g1:conv_transpose1d:cin=1,cout=2,l=1,k=1,gapy=64,fill=integer"
+        biased = case.replace("gapy", "bias=1,gapy")
+        self.assert_code(self.run_cases(["onednn"], [case, biased], "--libraries", f"onednn={library}"), 1)
+        self.assertEqual({r["case"]: r["verdict"] for r in self.records()}, {case: "pass", biased: "fault"})
+        self.assertIn("wrote outside the 136 bytes of its scratchpad", " ".join(r["reason"] for r in self.records()))
+
+    @unittest.skipUnless(system() and "2.6" in system(), "needs oneDNN 2.6")
+    def test_the_overflowing_scratchpad_of_deconvolution_in_onednn_2_6_is_seen(self):
+        self.overflowing_scratchpad(system())
+
+    @unittest.skipUnless(fetched(), "no newer oneDNN in the cache: tools/fetch_wheels.sh fetches one")
+    def test_the_overflowing_scratchpad_of_deconvolution_in_the_fetched_onednn_is_seen(self):
+        self.overflowing_scratchpad(fetched()[0])
+
+    @unittest.skipUnless(system() and "2.6" in system(), "needs oneDNN 2.6")
+    def test_the_relu_that_depends_on_the_layout_in_onednn_2_6_is_seen(self):
+        """docs/found.md: reference code multiplies -Inf by 0."""
+        cases = ["g1:activation:rows=2,n=2,kind=relu,padx=1,pady=1,fill=masked", "g1:activation:rows=2,n=2,kind=relu,fill=masked"]
+        self.assert_code(self.run_cases(["onednn"], cases, "--libraries", f"onednn={system()}"), 1)
+        self.assertEqual({r["case"]: (r["verdict"], r["label"]) for r in self.records()},
+                         {cases[0]: ("fail", "NAN-LEAK"), cases[1]: ("pass", "")})
 
     def test_a_file_that_is_no_onednn_is_refused_in_one_sentence(self):
         self.assert_refused(self.run_cases(["onednn"], [TINY], "--libraries", f"onednn={e2e.FAKES / 'fake_lp64.so'}"), "dnnl_version")

@@ -150,7 +150,7 @@ inline void require_exact(const Target& target, const std::string& variant, cons
   for (const std::uint64_t seed : {1, 2}) {
     std::vector<std::uint64_t> got = t.run(seed);
     for (std::uint64_t& bits : got)
-      if (bits << (65 - format(t.problem.operands[2].dtype).bits) == 0) bits = 0;  // -0 equals +0
+      if (bits << (65 - format(t.problem.operands[output_index(t.problem)].dtype).bits) == 0) bits = 0;  // -0 equals +0
     REQUIRE(got == rounded_truth(t.problem, seed));
     REQUIRE(disturbed_bytes(t, seed) == 0);
   }

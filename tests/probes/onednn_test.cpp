@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN opened by path: what it says of itself, its matmul in every layout, and refusals. Every oneDNN of this machine is
-// tried: the system's, and one of major 3 that tools/fetch_wheels.sh put into the cache.
+// oneDNN opened by path: what it says of itself, its matmul in every layout, and refusals, on every oneDNN of this machine.
 #include "probes/library/onednn.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <filesystem>
 
-#include "fakes.hpp"
-#include "gemm_trial.hpp"
+#include "onednn_trial.hpp"
 #include "probes/library/onednn_symbols.hpp"
 #include "probes/ops/gemm/cpu_targets.hpp"
 
@@ -21,51 +18,20 @@ using onednn::Tensor;
 
 namespace {
 
-/// One file per major: two files of the same soname cannot both be mapped.
 std::vector<std::string> libraries() {
-  std::vector<std::string> out;
-  for (const FoundLibrary& f : find_libraries({}))
-    if (f.family == "onednn") out.push_back(f.path);
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::string wheels =
-      (cache != nullptr && *cache != '\0' ? std::string(cache) : std::string(home == nullptr ? "" : home) + "/.cache") +
-      "/assay/wheels/";
-  for (const char* file : {"onednn-cpu-gomp-2023.2.0/lib/libdnnl.so.3", "paddlepaddle-3.3.1/lib/libdnnl.so.3"}) {
-    std::error_code none;
-    const std::string path = std::filesystem::canonical(wheels + file, none).string();
-    if (none) continue;
-    out.push_back(path);
-    break;
-  }
-  if (out.empty()) MESSAGE("not run: no oneDNN here (apt-get install libdnnl2, or tools/fetch_wheels.sh)");
-  return out;
+  return trial::onednn_files();
 }
 
-/// The target bound to one file, for helpers that know no libraries.
 Target target_of(const std::string& path) {
-  Target out = gemm::onednn_target();
-  out.prepare = [path, inner = out.prepare](const Problem& p, const TargetSpec& spec) {
-    TargetSpec own = spec;
-    own.library = path;
-    return inner(p, own);
-  };
-  return out;
+  return trial::bound_to(gemm::onednn_target(), path);
 }
 
 TargetSpec spec(const std::string& path, const std::string& variant = "") {
-  return {.target = "onednn", .variant = variant, .library = path, .environment = {}};
+  return trial::onednn_spec(path, variant);
 }
 
 std::string no(const std::string& id, const TargetSpec& who) {
-  try {
-    gemm::onednn_target().prepare(make_problem(id), who);
-  } catch (const Unavailable& e) {
-    return std::string("unavailable: ") + e.what();
-  } catch (const Unsupported& e) {
-    return std::string("unsupported: ") + e.what();
-  }
-  return "";
+  return trial::refusal_of(gemm::onednn_target(), id, who);
 }
 
 const std::string small = "g1:gemm:m=5,n=6,k=7,seed=1";
@@ -157,7 +123,7 @@ TEST_CASE("oneDNN's report says algorithm, level and how weights and batches wer
     const CallReport report = t.call->report();
     CHECK_FALSE(report.algorithm.empty());
     CHECK(report.facts.at("core") == Library::open(path).isa());
-    CHECK(report.facts.at("weights") == "packed by the library");
+    CHECK(report.facts.at("layout") == "packed by the library");
     CHECK(report.facts.at("batched") == "one call");
     CHECK(report.arithmetic == Arithmetic{});
     CHECK(report.contract.nan_confined.made);

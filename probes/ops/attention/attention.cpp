@@ -470,7 +470,8 @@ Op make() {
                 cblas_target("refblas", "the same with the reference BLAS"),
                 cblas_target("cblas", "the same with any other CBLAS"),
                 model_target(),
-                planted_target()};
+                planted_target(),
+                onednn_target()};
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

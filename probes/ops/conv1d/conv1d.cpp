@@ -284,7 +284,8 @@ Op make() {
                 cblas_target("refblas", "unrolled signal and the reference BLAS's gemm, opened by path"),
                 cblas_target("cblas", "unrolled signal and the gemm of any other CBLAS, opened by path"),
                 model_target(),
-                planted_target()};
+                planted_target(),
+                onednn_target()};
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

@@ -36,6 +36,7 @@ Target eigen_target();    // "eigen": the control
 Target cblas_target();    // "openblas": its gemm, columns added by code of ours
 Target model_target();    // "model": correct variants, variant = name
 Target planted_target();  // "planted": one fault per variant
+Target onednn_target();   // "onednn": its deconvolution, by path
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Target "onednn" of gemm: oneDNN's matmul, opened by path; alpha and beta as post-ops, scratchpad ours and poisoned.
+// Target "onednn" of gemm: oneDNN's matmul, opened by path; alpha, beta and epilogues as post-ops, scratchpad ours
+// and poisoned.
+#include "probes/ops/onednn_target.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "probes/library/onednn.hpp"
 #include "probes/ops/gemm/blas.hpp"
 #include "probes/ops/gemm/cpu_targets.hpp"
-#include "probes/ops/variant.hpp"
 
 namespace assay::gemm {
 
@@ -49,26 +50,56 @@ Operands operands(const Call& c, const Problem& p, bool packed) {
   return out;
 }
 
+/// One number per column of C: of its rows as oneDNN sees them, or of its columns where those are swapped.
+Tensor bias_tensor(const Call& c) {
+  const bool batched = c.batch != 1 && !c.pointer_array;
+  Tensor out{.dtype = c.out, .dims = {1, c.n}, .strides = {c.n, 1}};
+  if (!c.row_major) out.dims = {c.n, 1}, out.strides = {1, 1};
+  if (batched) {
+    out.dims.insert(out.dims.begin(), c.batch);
+    out.strides.insert(out.strides.begin(), c.n);
+  }
+  return out;
+}
+
+/// oneDNN's own bias is added before the post-ops and has one number per column of what it writes.
+bool has_own_bias(const Call& c) {
+  return c.bias && c.row_major && c.alpha == 1 && c.beta == 0 && (c.batch == 1 || c.pointer_array);
+}
+
 std::vector<PostOp> post_ops(const Call& c) {
   std::vector<PostOp> out;
   if (c.alpha != 1) out.push_back({PostOp::linear, static_cast<float>(c.alpha)});
   if (c.beta != 0) out.push_back({PostOp::sum, static_cast<float>(c.beta)});
+  if (c.bias && !has_own_bias(c)) out.push_back({PostOp::add, 1, bias_tensor(c)});
+  switch (c.activation) {
+    case Activation::relu:
+      out.push_back({PostOp::relu});
+      break;
+    case Activation::gelu_erf:
+      out.push_back({PostOp::gelu_erf});
+      break;
+    case Activation::gelu_tanh:
+      out.push_back({PostOp::gelu_tanh});
+      break;
+    case Activation::none:
+      break;
+  }
   return out;
 }
 
-class MatmulCall final : public assay::Call {
+onednn::Primitive primitive(const onednn::Library& library, const Operands& o, const Call& c) {
+  return onednn::Primitive::matmul(library, o.source, o.weights, has_own_bias(c) ? std::optional(bias_tensor(c)) : std::nullopt,
+                                   o.destination, post_ops(c));
+}
+
+class MatmulCall final : public onednn::TargetCall {
  public:
   MatmulCall(const Problem& problem, const onednn::Library& library, bool packed)
-      : problem_(problem),
+      : TargetCall(problem, library, packed),
         call_(call_of(problem)),
-        library_(library),
-        packed_(packed),
         operands_(operands(call_, problem, packed)),
-        primitive_(onednn::Primitive::matmul(library, operands_.source, operands_.weights, {}, operands_.destination,
-                                             post_ops(call_))) {}
-
-  void load(Images images) override { images_.assign(images.begin(), images.end()); }
-  void store(Images) override {}
+        primitive_(primitive(library, operands_, call_)) {}
 
   void execute() override {
     if (!call_.pointer_array) return multiply(0);
@@ -76,96 +107,36 @@ class MatmulCall final : public assay::Call {
   }
 
   CallReport report() override {
-    CallReport out;
-    // oneDNN developer guide, Data Types: floating-point primitives accumulate in f32 by default (accumulation_mode strict),
-    // nothing is converted down unless fpmath_mode allows it (set to strict here), post-ops run in f32, and the result is
-    // converted to the type of dst once. Documented as faithful; every x86-64 conversion instruction rounds to nearest.
-    out.arithmetic.operand = call_.in;
-    out.arithmetic.accumulator = out.arithmetic.split_format = DType::f32;
-    out.arithmetic.output = call_.out;
-    out.contract = contract();
-    out.algorithm = primitive_.implementation();
-    out.facts["version"] = library_.version_text();
-    out.facts["core"] = library_.isa();
-    out.facts["runtime"] = library_.runtime_text();
-    if (library_.threads() > 0) out.facts["threads"] = fmt::to_string(library_.threads());
+    CallReport out = base_report(call_.in, call_.out, primitive_);
+    out.contract.beta_zero_ignores_c = {
+        true, "oneDNN developer guide, Post-ops: dst is read only by a sum post-op, and beta = 0 appends none"};
+    // Not made. alpha = 0: alpha is an eltwise_linear post-op, alpha*x, and 0*NaN is NaN. NaN in, NaN out: the guide does not
+    // say so. Repeatable: "deterministic" is false by default, which "permits the library to use non-deterministic constructs".
+    out.contract.nan_confined = nan_confined();
+    out.contract.keeps_subnormals = keeps_subnormals(call_.in);
+    if (call_.has_epilogue() && !out.algorithm.starts_with("ref")) {
+      out.arithmetic.function_ulps = onednn::exp_ulps;
+      out.arithmetic.function_ulps_per_x = onednn::exp_ulps_per_x(library());
+    }
+    if (call_.bias) out.facts["bias"] = has_own_bias(call_) ? "as the library's own" : "as a post-op";
     out.facts["batched"] = call_.pointer_array ? "loop" : "one call";
-    out.facts["weights"] = packed_ ? "packed by the library" : "as given";
     return out;
   }
 
  private:
   void multiply(std::int64_t entry) {
-    const auto at = [&](std::size_t operand, std::int64_t stride) {
-      const Operand& o = problem_.operands[operand];
-      return element(o.dtype, images_[operand].storage, o.offset + entry * stride);
-    };
-    std::byte* const ab[] = {at(0, call_.stride_a), at(1, call_.stride_b)};
-    const onednn::Primitive::Data data[] = {{onednn::source, ab[operands_.source_operand]},
-                                            {onednn::weights, ab[operands_.weights_operand]},
-                                            {onednn::destination, at(2, call_.stride_c)}};
+    std::byte* const ab[] = {at(0, entry * call_.stride_a), at(1, entry * call_.stride_b)};
+    std::vector<onednn::Primitive::Data> data = {{onednn::source, ab[operands_.source_operand]},
+                                                 {onednn::weights, ab[operands_.weights_operand]},
+                                                 {onednn::destination, at(2, entry * call_.stride_c)}};
+    if (call_.bias) data.push_back({has_own_bias(call_) ? onednn::bias : onednn::added, at(3, entry * call_.n)});
     primitive_.run(data);
   }
 
-  Contract contract() const {
-    Contract out;
-    out.beta_zero_ignores_c = {
-        true, "oneDNN developer guide, Post-ops: dst is read only by a sum post-op, and beta = 0 appends none"};
-    // Not made. alpha = 0: alpha is an eltwise_linear post-op, alpha*x, and 0*NaN is NaN. NaN in, NaN out: the guide does not
-    // say so. Repeatable: "deterministic" is false by default, which "permits the library to use non-deterministic constructs".
-    out.nan_confined = {
-        true, "oneDNN issue 5717, NaN of one row in the results of another, was a bug and fixed by pull request 5723"};
-    if (call_.in == DType::f32 && library_.version().major >= 3)
-      out.keeps_subnormals = {
-          true,
-          "oneDNN developer guide, Data Types, Rounding mode and denormal handling: \"Computation on denormals are "
-          "not flushed to zero by default\"; low-precision instructions such as AMX are excepted"};
-    return out;
-  }
-
-  Problem problem_;
   gemm::Call call_;
-  const onednn::Library& library_;
-  bool packed_;
   Operands operands_;
   onednn::Primitive primitive_;
-  std::vector<Image> images_;
 };
-
-std::optional<std::string> refuses(const Problem& problem, const TargetSpec&) {
-  const gemm::Call c = call_of(problem);
-  if (c.has_epilogue()) return "this target makes plain products only";
-  if (c.in == DType::f64) return "oneDNN multiplies f64 on GPU engines only (developer guide, Data Types)";
-  return std::nullopt;
-}
-
-/// Before the library is opened.
-void check_variant(const TargetSpec& spec) {
-  if (spec.variant.empty() || spec.variant == "layout=packed") return;
-  if (const std::string threads = variant_option(spec, "threads="); !threads.empty())
-    return require_environment(spec, "OMP_NUM_THREADS", threads);
-  if (const std::string isa = variant_option(spec, "isa="); !isa.empty()) {
-    const std::vector<CoreLevel> levels = onednn_levels();
-    const auto known = std::ranges::find(levels, isa, &CoreLevel::name);
-    if (known == levels.end())
-      throw Unavailable(fmt::format("\"{}\" is not a oneDNN instruction-set level that assay knows", isa));
-    if (!known->cpu_has_it)
-      throw Unavailable(fmt::format("this CPU, or its operating system, lacks the instructions of {}", isa));
-    return require_environment(spec, "ONEDNN_MAX_CPU_ISA", isa);
-  }
-  throw Unavailable(
-      fmt::format("{} has no variant \"{}\"; expected isa=NAME, layout=packed or threads=N", spec.target, spec.variant));
-}
-
-/// After it is opened: a level that the library does not know, or that was built out of it, is replaced in silence.
-void check_answer(const TargetSpec& spec, const onednn::Library& library) {
-  if (const std::string isa = variant_option(spec, "isa="); !isa.empty() && library.isa() != isa)
-    throw Unavailable(fmt::format("this library answers {} when asked for {}: it silently replaced it", library.isa(), isa));
-  if (const std::string threads = variant_option(spec, "threads=");
-      !threads.empty() && fmt::to_string(library.threads()) != threads)
-    throw Unavailable(fmt::format("this library uses {} threads when asked for {} ({} runtime)", library.threads(), threads,
-                                  library.runtime_text()));
-}
 
 /// C = alpha*A*B over no terms: oneDNN answers "success" and leaves C as it was, which its documentation allows.
 void check_defined(const gemm::Call& c) {
@@ -176,27 +147,18 @@ void check_defined(const gemm::Call& c) {
 }
 
 std::unique_ptr<assay::Call> prepare(const Problem& problem, const TargetSpec& spec) {
-  if (spec.library.empty())
-    throw Unavailable(
-        "no oneDNN was found; install one (libdnnl2, onednn-cpu-gomp), or name its file with --libraries onednn=PATH");
-  check_variant(spec);
-  try {
-    const onednn::Library& library = onednn::Library::open(spec.library);
-    check_answer(spec, library);
-    auto call = std::make_unique<MatmulCall>(problem, library, spec.variant == "layout=packed");
+  return onednn::prepare(spec, [&](const onednn::Library& library, bool packed) {
+    auto call = std::make_unique<MatmulCall>(problem, library, packed);
     check_defined(call_of(problem));  // afterwards: creating a primitive must not end the process, whatever its sizes
     return call;
-  } catch (const LibraryError& e) {
-    throw Unavailable(e.what());
-  } catch (const onednn::Refused& e) {
-    throw Unsupported(e.what());
-  }
+  });
 }
 
 }  // namespace
 
 Target onednn_target() {
-  return {"onednn", "oneDNN's matmul, opened by path; variants isa=NAME, layout=packed, threads=N", refuses, prepare};
+  return {"onednn", fmt::format("oneDNN's matmul, opened by path; {}", onednn::variants),
+          [](const Problem& p, const TargetSpec&) { return onednn::refuses_f64(call_of(p).in); }, prepare};
 }
 
 }  // namespace assay::gemm
