@@ -15,14 +15,16 @@ namespace {
 
 std::vector<Candidate> of_library(const FoundLibrary& found, bool whole) {
   std::vector<Candidate> out;
-  const TargetSpec plain{.target = found.family, .variant = {}, .library = found.path, .environment = {}};
+  TargetSpec plain{.target = found.family, .variant = {}, .library = found.path, .environment = {}};
+  // Workers take turns: a pool of OpenMP threads that spins between calls would take the others' time, seven times over.
+  if (found.family == "onednn") plain.environment["OMP_WAIT_POLICY"] = "passive";
   // The reference BLAS runs at one or two GFLOP/s; only the deep level gives it the big shapes.
   out.push_back(
       {.spec = plain, .only_tag = {}, .unavailable = {}, .largest_flops = found.family == "refblas" && !whole ? 1e9 : 0});
   const auto variant = [&](std::string name, std::map<std::string, std::string> environment,
                            std::string_view tag) -> Candidate& {
     TargetSpec s = plain;
-    s.variant = std::move(name), s.environment = std::move(environment), s.required = false;
+    s.variant = std::move(name), s.environment.merge(environment), s.required = false;
     out.push_back({.spec = s, .only_tag = whole ? "" : std::string(tag), .unavailable = {}, .largest_flops = 0});
     return out.back();
   };
