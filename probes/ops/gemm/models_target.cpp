@@ -151,7 +151,7 @@ std::vector<std::string> clean_cases() {
            "m=4,n=4,k=16,in=f16,fill=subnormal",
            // epilogues
            "m=5,n=7,k=33,bias=1,act=relu,fill=integer",
-           "m=1,n=9,k=40,bias=1,act=gelu_erf,fill=normal",
+           "m=8,n=9,k=40,bias=1,act=gelu_erf,fill=normal",
            "m=4,n=5,k=64,in=bf16,bias=1,act=gelu_tanh,alpha=2,beta=1,order=row,fill=uniform",
            "m=3,n=4,k=16,batch=3,in=f16,out=f32,bias=1,fill=two_level",
            // fp64
