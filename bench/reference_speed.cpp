@@ -9,8 +9,10 @@
 #include <cstdlib>
 #include <functional>
 #include <random>
+#include <span>
 #include <vector>
 
+#include "reference/ops/attention.hpp"
 #include "reference/ops/conv1d.hpp"
 #include "reference/ops/gemm.hpp"
 
@@ -75,6 +77,15 @@ int main(int argc, char** argv) {
     const reference::Conv1d c{.cin = 1280, .cout = 1280, .l = 3000, .k = 3, .stride = 2, .padl = 1, .padr = 1, .x = x, .w = w};
     const double flops = 2.0 * 1280 * 1280 * 3 * 1500;
     compare("conv1d 1280 to 1280, k=3, stride 2, length 3000, magnitudes", flops, rounds, [&] { reference::conv1d(c, false); });
+  }
+  {
+    const std::int64_t heads = 16, s = 1500, d = 64;
+    const std::vector<double> q = numbers(heads * s * d), k = numbers(heads * s * d + 1), v = numbers(heads * s * d + 2);
+    const std::vector<reference::KeyRange> visible(static_cast<std::size_t>(s), {0, s});
+    reference::Attention a{.hq = heads, .hkv = heads, .sq = s, .skv = s, .d = d, .dv = d, .scale = 0.125, .exchangeable = true};
+    a.q = q, a.k = std::span(k).first(q.size()), a.v = std::span(v).first(q.size()), a.visible = visible;
+    compare("attention 16 heads x 1500 x 64, with magnitudes", 4.0 * heads * s * s * d, rounds,
+            [&] { reference::attention(a); });
   }
   return 0;
 }
