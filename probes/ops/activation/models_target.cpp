@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "probes/ops/activation/row_memory.hpp"
+#include "probes/ops/variant_table.hpp"
 
 namespace assay::activation {
 
@@ -165,12 +166,6 @@ constexpr Model models[] = {
     {"wide", "fp64 inside, rounded once", nullptr, direct, false, 0, true},
 };
 
-const Model* find_model(std::string_view name) {
-  for (const Model& m : models)
-    if (m.name == name) return &m;
-  return nullptr;
-}
-
 class ModelCall final : public assay::Call {
  public:
   ModelCall(const Problem& p, const Model& model) : problem_(p), call_(call_of(p)), model_(model) {}
@@ -208,27 +203,12 @@ class ModelCall final : public assay::Call {
   std::vector<Image> images_;
 };
 
-std::optional<std::string> refuses(const Problem&, const TargetSpec& spec) {
-  if (find_model(spec.variant) != nullptr) return std::nullopt;
-  std::string known;
-  for (const Model& m : models) known += fmt::format("{}{}", known.empty() ? "" : ", ", m.name);
-  return fmt::format("target model has no variant \"{}\" for activation; name one as model:NAME, with NAME one of {}",
-                     spec.variant, known);
-}
-
 }  // namespace
 
 Target model_target() {
-  std::vector<std::string> names;
-  for (const Model& m : models) names.emplace_back(m.name);
-  return {.name = "model",
-          .summary = "correct ways to compute activations (model:NAME): must never be flagged",
-          .refuses = refuses,
-          .prepare = [](const Problem& p, const TargetSpec& spec) -> std::unique_ptr<assay::Call> {
-            if (const auto reason = refuses(p, spec)) throw Unsupported(*reason);
-            return std::make_unique<ModelCall>(p, *find_model(spec.variant));
-          },
-          .variants = names};
+  return model_table<Model>(
+      "activation", "correct ways to compute activations", models,
+      [](const Problem& p, const Model& m) -> std::unique_ptr<assay::Call> { return std::make_unique<ModelCall>(p, m); });
 }
 
 std::vector<std::string> clean_cases() {

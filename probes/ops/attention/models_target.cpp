@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "probes/ops/attention/heads.hpp"
+#include "probes/ops/variant_table.hpp"
 
 namespace assay::attention {
 
@@ -259,39 +260,18 @@ class ModelCall final : public assay::Call {
   std::vector<Image> images_;
 };
 
-const Model* find_model(std::string_view name) {
-  for (const Model& m : models)
-    if (m.name == name) return &m;
-  return nullptr;
-}
-
-std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
-  const Model* const model = find_model(spec.variant);
-  if (model == nullptr) {
-    std::string known;
-    for (const Model& m : models) known += fmt::format("{}{}", known.empty() ? "" : ", ", m.name);
-    return fmt::format("target model has no variant \"{}\" for attention; name one as model:NAME, with NAME one of {}",
-                       spec.variant, known);
-  }
-  const attention::Call c = call_of(p);
-  if (c.part != Part::whole) return "the models of attention compute all of it, not one step; use part=whole";
-  if (model->narrow_weights && c.in == DType::f64) return "no library holds fp64 probabilities in 16 bits";
-  return std::nullopt;
-}
-
 }  // namespace
 
 Target model_target() {
-  std::vector<std::string> names;
-  for (const Model& m : models) names.emplace_back(m.name);
-  return {.name = "model",
-          .summary = "correct ways to compute attention (model:NAME): must never be flagged",
-          .refuses = refuses,
-          .prepare = [](const Problem& p, const TargetSpec& spec) -> std::unique_ptr<assay::Call> {
-            if (const auto reason = refuses(p, spec)) throw Unsupported(*reason);
-            return std::make_unique<ModelCall>(p, *find_model(spec.variant));
-          },
-          .variants = names};
+  return model_table<Model>(
+      "attention", "correct ways to compute attention", models,
+      [](const Problem& p, const Model& m) -> std::unique_ptr<assay::Call> { return std::make_unique<ModelCall>(p, m); },
+      [](const Problem& p, const Model& m) -> std::optional<std::string> {
+        const attention::Call c = call_of(p);
+        if (c.part != Part::whole) return "the models of attention compute all of it, not one step; use part=whole";
+        if (m.narrow_weights && c.in == DType::f64) return "no library holds fp64 probabilities in 16 bits";
+        return std::nullopt;
+      });
 }
 
 std::vector<std::string> clean_cases() {

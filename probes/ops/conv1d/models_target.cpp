@@ -7,6 +7,7 @@
 
 #include "probes/ops/conv1d/targets.hpp"
 #include "probes/ops/conv1d/transforms.hpp"
+#include "probes/ops/variant_table.hpp"
 #include "reference/models/accumulate.hpp"
 
 namespace assay::conv1d {
@@ -128,12 +129,6 @@ constexpr Model models_of_conv1d[] = {
     {"fft", "products of spectra of whole rows", "", Transform::fft},
 };
 
-const Model* find_model(std::string_view name) {
-  for (const Model& m : models_of_conv1d)
-    if (m.name == name) return &m;
-  return nullptr;
-}
-
 std::string accumulation_for(const Model& m, DType in) {
   return std::string(m.accumulation) + (in == DType::f64 ? "_f64" : "");
 }
@@ -184,39 +179,24 @@ class ModelCall final : public assay::Call {
   std::vector<Image> images_;
 };
 
-std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
-  const Model* const model = find_model(spec.variant);
-  if (model == nullptr) {
-    std::string known;
-    for (const Model& m : models_of_conv1d) known += fmt::format("{}{}", known.empty() ? "" : ", ", m.name);
-    return fmt::format("target model has no variant \"{}\" for conv1d; name one as model:NAME, with NAME one of {}",
-                       spec.variant, known);
-  }
-  const Call c = call_of(p);
-  const bool winograd = model->transform == Transform::winograd_2 || model->transform == Transform::winograd_4;
-  if (winograd && (c.k != 3 || c.stride != 1 || c.dilation != 1))
-    return fmt::format("model {} needs k=3, stride=1 and dilation=1", model->name);
-  if (model->transform != Transform::none && *parse_family(p.id.word("fill")) == Family::subnormal)
-    return fmt::format("model {} scales its data, which costs subnormal ones more than they are: nothing could be judged",
-                       model->name);
-  if ((model->name == "v100" && c.in != DType::f16) || (model->name == "h100" && size_bytes(c.in) != 2))
-    return fmt::format("model {} does not take {} operands", model->name, name(c.in));
-  return std::nullopt;
-}
-
 }  // namespace
 
 Target model_target() {
-  std::vector<std::string> names;
-  for (const Model& m : models_of_conv1d) names.emplace_back(m.name);
-  return {.name = "model",
-          .summary = "correct ways to compute conv1d (model:NAME): must never be flagged",
-          .refuses = refuses,
-          .prepare = [](const Problem& p, const TargetSpec& spec) -> std::unique_ptr<assay::Call> {
-            if (const auto reason = refuses(p, spec)) throw Unsupported(*reason);
-            return std::make_unique<ModelCall>(p, *find_model(spec.variant));
-          },
-          .variants = names};
+  return model_table<Model>(
+      "conv1d", "correct ways to compute conv1d", models_of_conv1d,
+      [](const Problem& p, const Model& m) -> std::unique_ptr<assay::Call> { return std::make_unique<ModelCall>(p, m); },
+      [](const Problem& p, const Model& m) -> std::optional<std::string> {
+        const Call c = call_of(p);
+        const bool winograd = m.transform == Transform::winograd_2 || m.transform == Transform::winograd_4;
+        if (winograd && (c.k != 3 || c.stride != 1 || c.dilation != 1))
+          return fmt::format("model {} needs k=3, stride=1 and dilation=1", m.name);
+        if (m.transform != Transform::none && *parse_family(p.id.word("fill")) == Family::subnormal)
+          return fmt::format("model {} scales its data, which costs subnormal ones more than they are: nothing could be judged",
+                             m.name);
+        if ((m.name == "v100" && c.in != DType::f16) || (m.name == "h100" && size_bytes(c.in) != 2))
+          return fmt::format("model {} does not take {} operands", m.name, name(c.in));
+        return std::nullopt;
+      });
 }
 
 std::vector<std::string> clean_cases() {

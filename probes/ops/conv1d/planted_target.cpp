@@ -9,6 +9,7 @@
 
 #include "probes/ops/conv1d/signal_memory.hpp"
 #include "probes/ops/conv1d/targets.hpp"
+#include "probes/ops/variant_table.hpp"
 
 namespace assay::conv1d {
 
@@ -223,47 +224,22 @@ class PlantedCall final : public assay::Call {
   std::vector<double> first_weights_;  // survives from execution to execution
 };
 
-std::optional<Fault> find_fault(std::string_view variant) {
-  if (variant == "none") return Fault{Flaw::none, "none", "no fault", {}};
-  for (Fault& f : all_faults())
-    if (f.name == variant) return std::move(f);
-  return std::nullopt;
-}
-
-std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
-  const std::optional<Fault> fault = find_fault(spec.variant);
-  if (!fault) {
-    std::string known = "none";
-    for (const Fault& f : all_faults()) known += fmt::format(", {}", f.name);
-    return fmt::format("target planted has no fault \"{}\" in conv1d; name one as planted:NAME, with NAME one of {}",
-                       spec.variant, known);
-  }
-  const Call c = call_of(p);
-  if (fault->flaw == Flaw::transposed_weights && c.group_in() != c.cout)
-    return "planted fault transposed_weights needs cin/groups = cout";
-  return std::nullopt;
-}
-
 }  // namespace
 
 Target planted_target() {
-  std::vector<std::string> names;
-  for (const Fault& f : all_faults()) names.emplace_back(f.name);
-  return {.name = "planted",
-          .summary = "a correct conv1d with one fault planted (planted:NAME): must be caught",
-          .refuses = refuses,
-          .prepare = [](const Problem& p, const TargetSpec& spec) -> std::unique_ptr<assay::Call> {
-            if (const auto reason = refuses(p, spec)) throw Unsupported(*reason);
-            return std::make_unique<PlantedCall>(p, *find_fault(spec.variant));
-          },
-          .variants = names};
+  return planted_table<Fault>(
+      "conv1d", "a correct conv1d", {Flaw::none, "none", "no fault", {}}, all_faults(),
+      [](const Problem& p, const Fault& f) -> std::unique_ptr<assay::Call> { return std::make_unique<PlantedCall>(p, f); },
+      [](const Problem& p, const Fault& f) -> std::optional<std::string> {
+        const Call c = call_of(p);
+        if (f.flaw == Flaw::transposed_weights && c.group_in() != c.cout)
+          return "planted fault transposed_weights needs cin/groups = cout";
+        return std::nullopt;
+      });
 }
 
 std::vector<PlantedFault> planted_faults() {
-  std::vector<PlantedFault> listed;
-  for (const Fault& f : all_faults())
-    listed.push_back({.name = f.name, .what = f.what, .cases = f.cases, .may_hide_in_noise = false, .hangs = false});
-  return listed;
+  return listed_faults(all_faults());
 }
 
 }  // namespace assay::conv1d

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "probes/ops/conv_transpose1d/memory.hpp"
+#include "probes/ops/variant_table.hpp"
 #include "reference/models/accumulate.hpp"
 
 namespace assay::conv_transpose1d {
@@ -146,12 +147,6 @@ constexpr Model models[] = {
     {"h100", "tensor core, gathered per output", gathered, nullptr, "h100", ""},
 };
 
-const Model* find_model(std::string_view name) {
-  for (const Model& m : models)
-    if (m.name == name) return &m;
-  return nullptr;
-}
-
 /// What the model's sum rounds like; plain fp32 or fp64 where it adds by itself.
 Arithmetic arithmetic_of(const Model& m, DType in) {
   const models::Model* dot = models::find_model(in == DType::f64 ? m.dot_f64 : m.dot_f32);
@@ -195,33 +190,18 @@ class ModelCall final : public assay::Call {
   std::vector<Image> images_;
 };
 
-std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
-  const Model* model = find_model(spec.variant);
-  if (model == nullptr) {
-    std::string known;
-    for (const Model& m : models) known += fmt::format("{}{}", known.empty() ? "" : ", ", m.name);
-    return fmt::format("target model has no variant \"{}\" for conv_transpose1d; name one as model:NAME, with NAME one of {}",
-                       spec.variant, known);
-  }
-  const DType in = p.operands[0].dtype;
-  if (model->in_f64 == nullptr && size_bytes(in) != 2)
-    return fmt::format("model {} does not take {} operands", model->name, name(in));
-  return std::nullopt;
-}
-
 }  // namespace
 
 Target model_target() {
-  std::vector<std::string> names;
-  for (const Model& m : models) names.emplace_back(m.name);
-  return {.name = "model",
-          .summary = "correct ways to compute conv_transpose1d (model:NAME): must never be flagged",
-          .refuses = refuses,
-          .prepare = [](const Problem& p, const TargetSpec& spec) -> std::unique_ptr<assay::Call> {
-            if (const auto reason = refuses(p, spec)) throw Unsupported(*reason);
-            return std::make_unique<ModelCall>(p, *find_model(spec.variant));
-          },
-          .variants = names};
+  return model_table<Model>(
+      "conv_transpose1d", "correct ways to compute conv_transpose1d", models,
+      [](const Problem& p, const Model& m) -> std::unique_ptr<assay::Call> { return std::make_unique<ModelCall>(p, m); },
+      [](const Problem& p, const Model& m) -> std::optional<std::string> {
+        const DType in = p.operands[0].dtype;
+        if (m.in_f64 == nullptr && size_bytes(in) != 2)
+          return fmt::format("model {} does not take {} operands", m.name, name(in));
+        return std::nullopt;
+      });
 }
 
 std::vector<std::string> clean_cases() {

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "probes/ops/layernorm/row_memory.hpp"
+#include "probes/ops/variant_table.hpp"
 
 namespace assay::layernorm {
 
@@ -38,12 +39,6 @@ constexpr Model models[] = {
      Form::scaled},
     {"folded", "y = x (gamma rstd) + (beta - mean gamma rstd), declared so", Order::lanes, Root::divided, Form::folded},
 };
-
-const Model* find_model(std::string_view name) {
-  for (const Model& m : models)
-    if (m.name == name) return &m;
-  return nullptr;
-}
 
 /// Mean (0 for rms) and sum of squared distances from it of `count` elements.
 template <class T>
@@ -210,27 +205,12 @@ class ModelCall final : public assay::Call {
   std::vector<Image> images_;
 };
 
-std::optional<std::string> refuses(const Problem&, const TargetSpec& spec) {
-  if (find_model(spec.variant) != nullptr) return std::nullopt;
-  std::string known;
-  for (const Model& m : models) known += fmt::format("{}{}", known.empty() ? "" : ", ", m.name);
-  return fmt::format("target model has no variant \"{}\" for layernorm; name one as model:NAME, with NAME one of {}",
-                     spec.variant, known);
-}
-
 }  // namespace
 
 Target model_target() {
-  std::vector<std::string> names;
-  for (const Model& m : models) names.emplace_back(m.name);
-  return {.name = "model",
-          .summary = "correct ways to normalise rows (model:NAME): must never be flagged",
-          .refuses = refuses,
-          .prepare = [](const Problem& p, const TargetSpec& spec) -> std::unique_ptr<assay::Call> {
-            if (const auto reason = refuses(p, spec)) throw Unsupported(*reason);
-            return std::make_unique<ModelCall>(p, *find_model(spec.variant));
-          },
-          .variants = names};
+  return model_table<Model>(
+      "layernorm", "correct ways to normalise rows", models,
+      [](const Problem& p, const Model& m) -> std::unique_ptr<assay::Call> { return std::make_unique<ModelCall>(p, m); });
 }
 
 std::vector<std::string> clean_cases() {

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "probes/ops/softmax/row_memory.hpp"
+#include "probes/ops/variant_table.hpp"
 
 namespace assay::softmax {
 
@@ -176,12 +177,6 @@ constexpr Model models[] = {
     {"online_64", "running maximum in blocks of 64, as flash-style kernels do", online_64, online_64, true},
 };
 
-const Model* find_model(std::string_view name) {
-  for (const Model& m : models)
-    if (m.name == name) return &m;
-  return nullptr;
-}
-
 class ModelCall final : public assay::Call {
  public:
   ModelCall(const Problem& p, const Model& model) : problem_(p), call_(call_of(p)), model_(model) {}
@@ -215,27 +210,12 @@ class ModelCall final : public assay::Call {
   std::vector<Image> images_;
 };
 
-std::optional<std::string> refuses(const Problem&, const TargetSpec& spec) {
-  if (find_model(spec.variant) != nullptr) return std::nullopt;
-  std::string known;
-  for (const Model& m : models) known += fmt::format("{}{}", known.empty() ? "" : ", ", m.name);
-  return fmt::format("target model has no variant \"{}\" for softmax; name one as model:NAME, with NAME one of {}",
-                     spec.variant, known);
-}
-
 }  // namespace
 
 Target model_target() {
-  std::vector<std::string> names;
-  for (const Model& m : models) names.emplace_back(m.name);
-  return {.name = "model",
-          .summary = "correct ways to compute softmax (model:NAME): must never be flagged",
-          .refuses = refuses,
-          .prepare = [](const Problem& p, const TargetSpec& spec) -> std::unique_ptr<assay::Call> {
-            if (const auto reason = refuses(p, spec)) throw Unsupported(*reason);
-            return std::make_unique<ModelCall>(p, *find_model(spec.variant));
-          },
-          .variants = names};
+  return model_table<Model>(
+      "softmax", "correct ways to compute softmax", models,
+      [](const Problem& p, const Model& m) -> std::unique_ptr<assay::Call> { return std::make_unique<ModelCall>(p, m); });
 }
 
 std::vector<std::string> clean_cases() {

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "probes/ops/softmax/row_memory.hpp"
+#include "probes/ops/variant_table.hpp"
 
 namespace assay::softmax {
 
@@ -214,41 +215,16 @@ class PlantedCall final : public assay::Call {
   std::vector<double> first_maxima_;  // survives from execution to execution
 };
 
-std::optional<Fault> find_fault(std::string_view variant) {
-  if (variant == "none") return Fault{Flaw::none, "none", "no fault", {}};
-  for (Fault& f : all_faults())
-    if (f.name == variant) return std::move(f);
-  return std::nullopt;
-}
-
-std::optional<std::string> refuses(const Problem&, const TargetSpec& spec) {
-  if (find_fault(spec.variant)) return std::nullopt;
-  std::string known = "none";
-  for (const Fault& f : all_faults()) known += fmt::format(", {}", f.name);
-  return fmt::format("target planted has no fault \"{}\" in softmax; name one as planted:NAME, with NAME one of {}",
-                     spec.variant, known);
-}
-
 }  // namespace
 
 Target planted_target() {
-  std::vector<std::string> names = {};
-  for (const Fault& f : all_faults()) names.emplace_back(f.name);
-  return {.name = "planted",
-          .summary = "a correct softmax with one fault planted (planted:NAME): must be caught",
-          .refuses = refuses,
-          .prepare = [](const Problem& p, const TargetSpec& spec) -> std::unique_ptr<assay::Call> {
-            if (const auto reason = refuses(p, spec)) throw Unsupported(*reason);
-            return std::make_unique<PlantedCall>(p, *find_fault(spec.variant));
-          },
-          .variants = names};
+  return planted_table<Fault>(
+      "softmax", "a correct softmax", {Flaw::none, "none", "no fault", {}}, all_faults(),
+      [](const Problem& p, const Fault& f) -> std::unique_ptr<assay::Call> { return std::make_unique<PlantedCall>(p, f); });
 }
 
 std::vector<PlantedFault> planted_faults() {
-  std::vector<PlantedFault> listed;
-  for (const Fault& f : all_faults())
-    listed.push_back({.name = f.name, .what = f.what, .cases = f.cases, .may_hide_in_noise = false, .hangs = false});
-  return listed;
+  return listed_faults(all_faults());
 }
 
 }  // namespace assay::softmax
