@@ -53,11 +53,8 @@ void unroll(const Conv1d& c, const double* x, double* panel) {
       double* const row = panel + (i * c.k + t) * lout;
       const Reach r = reach(c, t);
       std::fill(row, row + r.first, 0.0);
-      const double* const from = x + i * c.l + r.start;
-      if (c.stride == 1)
-        std::copy(from + r.first, from + r.last, row + r.first);
-      else
-        for (std::int64_t j = r.first; j < r.last; ++j) row[j] = from[j * c.stride];
+      const double* const from = r.first < r.last ? x + (i * c.l + r.start + r.first * c.stride) : nullptr;
+      for (std::int64_t j = r.first; j < r.last; ++j) row[j] = from[(j - r.first) * c.stride];
       std::fill(row + r.last, row + lout, 0.0);
     }
 }
