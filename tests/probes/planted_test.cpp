@@ -48,6 +48,8 @@ int child_status(const std::string& name) {
     setrlimit(RLIMIT_CORE, &no_core);
     for (const int signal : {SIGSEGV, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, SIG_DFL);  // doctest's own would report
     close(STDERR_FILENO);
+    // What exit() was called with, before LeakSanitizer looks for the threads that fork() left behind.
+    on_exit([](int code, void*) { _exit(code); }, nullptr);
     const itimerval limit{{0, 0}, {name == "hang" ? 0 : 20, 300000}};
     setitimer(ITIMER_REAL, &limit, nullptr);
     try {
