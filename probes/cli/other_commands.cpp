@@ -37,7 +37,7 @@ void list_targets(const std::vector<std::string>& libraries) {
     }
   }
   fmt::print("found here:\n");
-  for (const Candidate& c : choose_targets({{}, libraries, true})) {
+  for (const Candidate& c : choose_targets({{}, libraries, true, true})) {
     const std::string where = c.spec.library.empty() ? "in this program" : report::redact(c.spec.library);
     fmt::print("  {:<26} {}{}\n", c.spec.name(), where, c.unavailable.empty() ? "" : "  (unavailable: " + c.unavailable + ")");
   }

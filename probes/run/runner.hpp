@@ -25,7 +25,8 @@ struct Candidate {
 struct TargetChoice {
   std::vector<std::string> patterns;   // shell patterns on TargetSpec::name; empty: control, libraries, ladders
   std::vector<std::string> libraries;  // values of --libraries
-  bool whole = false;                  // ladder variants and slow libraries take every case (deep, or cases that were named)
+  bool whole = false;  // ladder variants and slow libraries take every case (deep, or cases that were named) ...
+  bool named = false;  // ... of any size: else ladder variants leave out those above 1 GFLOP, refblas above 4
 };
 /// Throws CaseError when a pattern matches nothing (names what there is), LibraryError for --libraries.
 std::vector<Candidate> choose_targets(const TargetChoice&);

@@ -13,19 +13,23 @@ namespace assay {
 
 namespace {
 
-std::vector<Candidate> of_library(const FoundLibrary& found, bool whole) {
+std::vector<Candidate> of_library(const FoundLibrary& found, const TargetChoice& choice) {
+  // A large product on twenty instruction-set levels takes minutes and meets no kernel that a smaller one does not.
+  const double variant_flops = choice.whole && !choice.named ? 1e9 : 0;
+  // The reference BLAS runs at one or two GFLOP/s.
+  const double slow_flops = choice.named ? 0 : choice.whole ? 4e9 : 1e9;
   std::vector<Candidate> out;
   TargetSpec plain{.target = found.family, .variant = {}, .library = found.path, .environment = {}};
   // Workers take turns: a pool of OpenMP threads that spins between calls would take the others' time, seven times over.
   if (found.family == "onednn") plain.environment["OMP_WAIT_POLICY"] = "passive";
-  // The reference BLAS runs at one or two GFLOP/s; only the deep level gives it the big shapes.
   out.push_back(
-      {.spec = plain, .only_tag = {}, .unavailable = {}, .largest_flops = found.family == "refblas" && !whole ? 1e9 : 0});
+      {.spec = plain, .only_tag = {}, .unavailable = {}, .largest_flops = found.family == "refblas" ? slow_flops : 0});
   const auto variant = [&](std::string name, std::map<std::string, std::string> environment,
                            std::string_view tag) -> Candidate& {
     TargetSpec s = plain;
     s.variant = std::move(name), s.environment.merge(environment), s.required = false;
-    out.push_back({.spec = s, .only_tag = whole ? "" : std::string(tag), .unavailable = {}, .largest_flops = 0});
+    out.push_back(
+        {.spec = s, .only_tag = choice.whole ? "" : std::string(tag), .unavailable = {}, .largest_flops = variant_flops});
     return out.back();
   };
   if (found.family == "openblas") {
@@ -77,7 +81,7 @@ std::vector<Candidate> choose_targets(const TargetChoice& choice) {
                    .unavailable = {},
                    .largest_flops = 0});
   for (const FoundLibrary& found : find_libraries(choice.libraries))
-    for (Candidate& c : of_library(found, choice.whole)) known.push_back(std::move(c));
+    for (Candidate& c : of_library(found, choice)) known.push_back(std::move(c));
   if (choice.patterns.empty()) return known;
   for (TargetSpec& s : built_in())
     known.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = {}, .largest_flops = 0});
