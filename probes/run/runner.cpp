@@ -80,25 +80,33 @@ bool Runner::run() {
   return true;
 }
 
-bool Runner::takes(const Lane& lane, const ListedCase& listed) const {
-  if (lane.candidate.largest_flops > 0 && !(make_problem(listed.id).flops <= lane.candidate.largest_flops)) return false;
+double Runner::flops_where_limited(const ListedCase& listed) const {
+  const bool limited = std::ranges::any_of(lanes_, [](const auto& lane) { return lane->candidate.largest_flops > 0; });
+  return limited ? make_problem(listed.id).flops : 0;
+}
+
+bool Runner::takes(const Lane& lane, const ListedCase& listed, double flops) const {
+  if (lane.candidate.largest_flops > 0 && !(flops <= lane.candidate.largest_flops)) return false;
   return target_of(find_op(case_op(listed.id)), lane.spec().target) &&
          (lane.candidate.only_tag.empty() || has_tag(listed.tags, lane.candidate.only_tag));
 }
 
 std::size_t Runner::required_pairs() const {
   std::size_t pairs = 0;
-  for (const ListedCase& c : plan_.cases)
-    for (const std::unique_ptr<Lane>& lane : lanes_) pairs += lane->spec().required && takes(*lane, c);
+  for (const ListedCase& c : plan_.cases) {
+    const double flops = flops_where_limited(c);
+    for (const std::unique_ptr<Lane>& lane : lanes_) pairs += lane->spec().required && takes(*lane, c, flops);
+  }
   return pairs;
 }
 
 void Runner::run_case(const ListedCase& listed) {
   std::unique_ptr<Truth> truth;
   std::string too_big;
+  const double flops = flops_where_limited(listed);
   for (const std::unique_ptr<Lane>& lane : lanes_) {
     if (interrupted) throw Interrupted{};
-    if (!takes(*lane, listed)) continue;
+    if (!takes(*lane, listed, flops)) continue;
     Record key;
     key.case_id = listed.id, key.target = lane->spec().target, key.variant = lane->spec().variant;
     key.library.path = lane->shown_library;

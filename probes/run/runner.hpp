@@ -63,7 +63,9 @@ class Runner {
 
  private:
   struct Lane;  // a candidate with its worker
-  bool takes(const Lane&, const ListedCase&) const;
+  /// Of a case, for the lanes that leave out large ones; 0 where there is no such lane.
+  double flops_where_limited(const ListedCase&) const;
+  bool takes(const Lane&, const ListedCase&, double flops) const;
   void run_case(const ListedCase&);
   void run_on(Truth&, const ListedCase&, Lane&);
   Measurement attempt(Truth&, Lane&);
