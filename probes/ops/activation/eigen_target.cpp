@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Target "eigen": the control. The defining formulas over Eigen arrays, erf, tanh and exp of libm, one thread.
-#include <fmt/format.h>
-
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <numbers>
 
 #include "probes/ops/activation/row_memory.hpp"
+#include "probes/ops/eigen_control.hpp"
 
 namespace assay::activation {
 
@@ -23,15 +22,9 @@ class EigenCall final : public assay::Call {
   void execute() override { call_.in == DType::f64 ? all_rows<double>() : all_rows<float>(); }
 
   CallReport report() override {
-    CallReport r;
-    r.arithmetic.operand = call_.in;
-    r.arithmetic.accumulator = r.arithmetic.split_format = compute_format(call_);
-    r.arithmetic.output = call_.out;
-    r.contract = contract_of("this target's code, probes/ops/activation/eigen_target.cpp, and IEEE 754-2019, 6.2", true);
-    r.facts["version"] = fmt::format("Eigen {}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION);
-    r.facts["core"] = Eigen::SimdInstructionSetsInUse();
-    r.facts["threads"] = "1";
-    return r;
+    return eigen_report(
+        call_.in, compute_format(call_), call_.out,
+        contract_of("this target's code, probes/ops/activation/eigen_target.cpp, and IEEE 754-2019, 6.2", true));
   }
 
  private:
@@ -72,18 +65,10 @@ class EigenCall final : public assay::Call {
   std::vector<Image> images_;
 };
 
-std::optional<std::string> refuses(const Problem&, const TargetSpec& spec) {
-  if (!spec.variant.empty()) return fmt::format("eigen has no variant \"{}\"", spec.variant);
-  return std::nullopt;
-}
-
 }  // namespace
 
 Target eigen_target() {
-  return {"eigen", "control: activations over Eigen arrays compiled into this binary, one thread", refuses,
-          [](const Problem& problem, const TargetSpec&) -> std::unique_ptr<assay::Call> {
-            return std::make_unique<EigenCall>(problem);
-          }};
+  return eigen_control<EigenCall>("control: activations over Eigen arrays compiled into this binary, one thread");
 }
 
 }  // namespace assay::activation

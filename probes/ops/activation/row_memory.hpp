@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "probes/ops/activation/activation.hpp"
+#include "probes/ops/own_code.hpp"
 #include "probes/ops/row_memory.hpp"
 
 namespace assay::activation {
@@ -30,10 +31,8 @@ void write_row(const Problem& p, const Call& c, Images images, std::int64_t row,
 
 /// What code in this binary promises, by `source`.
 inline Contract contract_of(const char* source, bool limit_at_infinity) {
-  Contract c;
-  const Promise yes{true, source};
-  c.nan_propagates = c.nan_confined = c.keeps_subnormals = c.repeatable = yes;
-  if (limit_at_infinity) c.limit_at_infinity = yes;
+  Contract c = own_contract(source);
+  if (limit_at_infinity) c.limit_at_infinity = {true, source};
   return c;
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Target "eigen": the control. Eigen's products around a plain softmax, one thread.
-#include <fmt/format.h>
-
 #include <Eigen/Core>
 
 #include "probes/ops/attention/composed.hpp"
+#include "probes/ops/eigen_control.hpp"
 
 namespace assay::attention {
 
@@ -32,9 +31,7 @@ class EigenCall final : public ComposedCall {
 
   CallReport report() override {
     CallReport r = ComposedCall::report();
-    r.facts["version"] = fmt::format("Eigen {}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION);
-    r.facts["core"] = Eigen::SimdInstructionSetsInUse();
-    r.facts["threads"] = "1";
+    add_eigen_facts(r);
     return r;
   }
 
@@ -52,13 +49,7 @@ class EigenCall final : public ComposedCall {
 }  // namespace
 
 Target eigen_target() {
-  return {.name = "eigen",
-          .summary = "attention with Eigen's products and libm's exp: the control that must always pass",
-          .refuses = [](const Problem&, const TargetSpec&) -> std::optional<std::string> { return std::nullopt; },
-          .prepare = [](const Problem& p, const TargetSpec&) -> std::unique_ptr<assay::Call> {
-            Eigen::setNbThreads(1);
-            return std::make_unique<EigenCall>(p);
-          }};
+  return eigen_control<EigenCall>("attention with Eigen's products and libm's exp: the control that must always pass");
 }
 
 }  // namespace assay::attention

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Target "eigen": the control. The unrolled signal times the weights, group by group, by Eigen's product, one thread.
-#include <fmt/format.h>
-
 #include <Eigen/Core>
 
 #include "probes/ops/conv1d/signal_memory.hpp"
 #include "probes/ops/conv1d/targets.hpp"
+#include "probes/ops/eigen_control.hpp"
 
 namespace assay::conv1d {
 
@@ -20,15 +19,9 @@ class EigenCall final : public assay::Call {
   void execute() override { call_.in == DType::f64 ? convolve<double>() : convolve<float>(); }
 
   CallReport report() override {
-    CallReport r;
-    r.arithmetic.operand = call_.in;
-    r.arithmetic.accumulator = r.arithmetic.split_format = compute_format(call_);
-    r.arithmetic.output = call_.out;
-    r.contract = contract_of("this target's code, probes/ops/conv1d/eigen_target.cpp, and IEEE 754-2019, 6.2");
+    CallReport r = eigen_report(call_.in, compute_format(call_), call_.out,
+                                contract_of("this target's code, probes/ops/conv1d/eigen_target.cpp, and IEEE 754-2019, 6.2"));
     r.algorithm = "unrolled signal, product, bias added last";
-    r.facts["version"] = fmt::format("Eigen {}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION);
-    r.facts["core"] = Eigen::SimdInstructionSetsInUse();
-    r.facts["threads"] = "1";
     return r;
   }
 
@@ -59,19 +52,11 @@ class EigenCall final : public assay::Call {
   std::vector<Image> images_;
 };
 
-std::optional<std::string> refuses(const Problem&, const TargetSpec& spec) {
-  if (spec.variant.empty()) return std::nullopt;
-  return fmt::format("eigen has no variant \"{}\"", spec.variant);
-}
-
 }  // namespace
 
 Target eigen_target() {
-  return {"eigen", "control: unrolled signal times weights by Eigen's product, compiled into this binary, one thread", refuses,
-          [](const Problem& problem, const TargetSpec&) -> std::unique_ptr<assay::Call> {
-            Eigen::setNbThreads(1);
-            return std::make_unique<EigenCall>(problem);
-          }};
+  return eigen_control<EigenCall>(
+      "control: unrolled signal times weights by Eigen's product, compiled into this binary, one thread");
 }
 
 }  // namespace assay::conv1d

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "probes/ops/conv1d/conv1d.hpp"
+#include "probes/ops/own_code.hpp"
 
 namespace assay::conv1d {
 
@@ -77,10 +78,9 @@ std::vector<T> unrolled(const Call& c, const T* x) {
 
 /// What code in this binary promises, by `source`. Transforms spread a NaN over their tile or over the row.
 inline Contract contract_of(const char* source, bool transform = false) {
+  if (!transform) return own_contract(source);
   Contract c;
-  const Promise yes{true, source};
-  c.repeatable = yes;
-  if (!transform) c.nan_propagates = c.nan_confined = c.keeps_subnormals = yes;
+  c.repeatable = {true, source};
   return c;
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Target "eigen": the control. One Eigen product per tap, added where the tap falls, one thread.
-#include <fmt/format.h>
-
 #include <Eigen/Core>
 #include <algorithm>
 
 #include "probes/ops/conv_transpose1d/memory.hpp"
+#include "probes/ops/eigen_control.hpp"
 
 namespace assay::conv_transpose1d {
 
@@ -23,15 +22,9 @@ class EigenCall final : public assay::Call {
   void execute() override { call_.in == DType::f64 ? run<double>() : run<float>(); }
 
   CallReport report() override {
-    CallReport r;
-    r.arithmetic.operand = call_.in;
-    r.arithmetic.accumulator = r.arithmetic.split_format = compute_format(call_);
-    r.arithmetic.output = call_.out;
-    r.contract = contract_of("this target's code, probes/ops/conv_transpose1d/eigen_target.cpp, and IEEE 754-2019, 6.2");
-    r.facts["version"] = fmt::format("Eigen {}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION);
-    r.facts["core"] = Eigen::SimdInstructionSetsInUse();
-    r.facts["threads"] = "1";
-    return r;
+    return eigen_report(
+        call_.in, compute_format(call_), call_.out,
+        own_contract("this target's code, probes/ops/conv_transpose1d/eigen_target.cpp, and IEEE 754-2019, 6.2"));
   }
 
  private:
@@ -72,19 +65,10 @@ class EigenCall final : public assay::Call {
   std::vector<Image> images_;
 };
 
-std::optional<std::string> refuses(const Problem&, const TargetSpec& spec) {
-  if (!spec.variant.empty()) return fmt::format("eigen has no variant \"{}\"", spec.variant);
-  return std::nullopt;
-}
-
 }  // namespace
 
 Target eigen_target() {
-  return {"eigen", "control: one Eigen product per tap, compiled into this binary, one thread", refuses,
-          [](const Problem& problem, const TargetSpec&) -> std::unique_ptr<assay::Call> {
-            Eigen::setNbThreads(1);  // the binary uses OpenMP, so Eigen would
-            return std::make_unique<EigenCall>(problem);
-          }};
+  return eigen_control<EigenCall>("control: one Eigen product per tap, compiled into this binary, one thread");
 }
 
 }  // namespace assay::conv_transpose1d

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "probes/ops/conv_transpose1d/conv_transpose1d.hpp"
+#include "probes/ops/own_code.hpp"
 
 namespace assay::conv_transpose1d {
 
@@ -83,11 +84,4 @@ inline Frames frames_of_tap(const Call& c, std::int64_t r) {
 }
 
 /// Every convention that IEEE 754 arithmetic keeps, promised by `source`.
-inline Contract contract_of(const char* source) {
-  Contract c;
-  const Promise yes{true, source};
-  c.nan_propagates = c.nan_confined = c.keeps_subnormals = c.repeatable = yes;
-  return c;
-}
-
 }  // namespace assay::conv_transpose1d

@@ -170,7 +170,7 @@ class ModelCall final : public assay::Call {
     CallReport r;
     r.arithmetic = arithmetic_of(model_, call_.in);
     r.arithmetic.output = call_.out;
-    r.contract = contract_of("model");
+    r.contract = own_contract("model");
     r.algorithm = std::string(model_.name);
     r.facts["source"] = std::string(model_.source);
     return r;

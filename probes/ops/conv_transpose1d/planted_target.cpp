@@ -120,7 +120,7 @@ class PlantedCall final : public assay::Call {
     CallReport r;
     r.arithmetic = {
         .operand = call_.in, .accumulator = compute_format(call_), .split_format = compute_format(call_), .output = call_.out};
-    r.contract = contract_of("planted");
+    r.contract = own_contract("planted");
     r.algorithm = "tap by tap, added in order";
     r.facts["fault"] = std::string(fault_.what);
     return r;

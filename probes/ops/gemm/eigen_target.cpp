@@ -5,6 +5,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 
+#include "probes/ops/eigen_control.hpp"
 #include "probes/ops/gemm/blas.hpp"
 #include "probes/ops/gemm/cpu_targets.hpp"
 
@@ -94,9 +95,7 @@ class EigenCall final : public assay::Call {
     out.contract.keeps_subnormals = {true,
                                      here + "SSE and AVX follow MXCSR, which is left at its default; Intel SDM vol. 1, 10.2.3"};
     out.contract.repeatable = {true, here + "one thread, and an order of operations set by shape and alignment alone"};
-    out.facts["version"] = fmt::format("Eigen {}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION);
-    out.facts["core"] = Eigen::SimdInstructionSetsInUse();
-    out.facts["threads"] = "1";
+    add_eigen_facts(out);
     out.facts["batched"] = "loop";
     return out;
   }

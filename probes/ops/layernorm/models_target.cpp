@@ -178,7 +178,7 @@ class ModelCall final : public assay::Call {
                     .accumulator = compute_format(call_),
                     .output = call_.out,
                     .folded_shift = model_.form == Form::folded && !call_.rms};
-    r.contract = contract_of("model");
+    r.contract = own_contract("model");
     r.algorithm = std::string(model_.name);
     r.facts["source"] = std::string(model_.source);
     return r;

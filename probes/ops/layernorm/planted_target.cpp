@@ -111,7 +111,7 @@ class PlantedCall final : public assay::Call {
   CallReport report() override {
     CallReport r;
     r.arithmetic = {.operand = call_.in, .accumulator = compute_format(call_), .output = call_.out};
-    r.contract = contract_of("planted");
+    r.contract = own_contract("planted");
     r.algorithm = "two passes, sequential sums";
     r.facts["fault"] = std::string(fault_.what);
     return r;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the layernorm targets in this binary share: a row with its parameters in, a row with its statistics out, the contract.
+// What the layernorm targets in this binary share: a row with its parameters in, a row with its statistics out.
 #pragma once
 
 #include <vector>
 
 #include "probes/ops/layernorm/layernorm.hpp"
+#include "probes/ops/own_code.hpp"
 #include "probes/ops/row_memory.hpp"
 
 namespace assay::layernorm {
@@ -26,13 +27,6 @@ void write_statistics(const Problem& p, const Call& c, Images images, std::int64
   if (!c.stats) return;
   if (!c.rms) write_run(p.operands[c.m], images[c.m], row, std::vector<T>{mean}, 1);
   write_run(p.operands[c.r], images[c.r], row, std::vector<T>{rstd}, 1);
-}
-
-/// What code in this binary promises, by `source`.
-inline Contract contract_of(const char* source) {
-  Contract c;
-  c.nan_propagates = c.nan_confined = c.keeps_subnormals = c.repeatable = Promise{true, source};
-  return c;
 }
 
 }  // namespace assay::layernorm

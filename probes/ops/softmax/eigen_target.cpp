@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Target "eigen": the control. Plain softmax over Eigen arrays, exp and log of libm, one thread.
-#include <fmt/format.h>
-
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 
+#include "probes/ops/eigen_control.hpp"
 #include "probes/ops/softmax/row_memory.hpp"
 
 namespace assay::softmax {
@@ -21,16 +20,8 @@ class EigenCall final : public assay::Call {
   void execute() override { call_.in == DType::f64 ? all_rows<double>() : all_rows<float>(); }
 
   CallReport report() override {
-    const DType compute = compute_format(call_);
-    CallReport r;
-    r.arithmetic.operand = call_.in;
-    r.arithmetic.accumulator = r.arithmetic.split_format = compute;
-    r.arithmetic.output = call_.out;
-    r.contract = contract_of("this target's code, probes/ops/softmax/eigen_target.cpp, and IEEE 754-2019, 6.2");
-    r.facts["version"] = fmt::format("Eigen {}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION);
-    r.facts["core"] = Eigen::SimdInstructionSetsInUse();
-    r.facts["threads"] = "1";
-    return r;
+    return eigen_report(call_.in, compute_format(call_), call_.out,
+                        contract_of("this target's code, probes/ops/softmax/eigen_target.cpp, and IEEE 754-2019, 6.2"));
   }
 
  private:
@@ -59,18 +50,10 @@ class EigenCall final : public assay::Call {
   std::vector<Image> images_;
 };
 
-std::optional<std::string> refuses(const Problem&, const TargetSpec& spec) {
-  if (!spec.variant.empty()) return fmt::format("eigen has no variant \"{}\"", spec.variant);
-  return std::nullopt;
-}
-
 }  // namespace
 
 Target eigen_target() {
-  return {"eigen", "control: softmax over Eigen arrays compiled into this binary, one thread", refuses,
-          [](const Problem& problem, const TargetSpec&) -> std::unique_ptr<assay::Call> {
-            return std::make_unique<EigenCall>(problem);
-          }};
+  return eigen_control<EigenCall>("control: softmax over Eigen arrays compiled into this binary, one thread");
 }
 
 }  // namespace assay::softmax

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "probes/ops/own_code.hpp"
 #include "probes/ops/row_memory.hpp"
 #include "probes/ops/softmax/softmax.hpp"
 
@@ -31,10 +32,8 @@ T row_max(const T* x, std::size_t n, T from) {
 
 /// What code in this binary promises, by `source`; a fully masked row gives NaN there unless said otherwise.
 inline Contract contract_of(const char* source, bool masked_row_is_zero = false) {
-  Contract c;
-  const Promise yes{true, source};
-  c.nan_propagates = c.nan_confined = c.keeps_subnormals = c.repeatable = yes;
-  (masked_row_is_zero ? c.masked_row_is_zero : c.masked_row_is_nan) = yes;
+  Contract c = own_contract(source);
+  (masked_row_is_zero ? c.masked_row_is_zero : c.masked_row_is_nan) = {true, source};
   return c;
 }
 
