@@ -8,9 +8,8 @@
 #include <set>
 
 #include "fakes.hpp"
-#include "gemm_trial.hpp"
+#include "judged_trial.hpp"
 #include "probes/ops/attention/attention.hpp"
-#include "probes/run/judge.hpp"
 
 using namespace assay;
 using namespace assay::trial;
@@ -18,45 +17,9 @@ using attention::Keys;
 
 namespace {
 
-std::string message(const std::string& id) {
-  try {
-    make_problem(id);
-  } catch (const CaseError& e) {
-    return e.what();
-  }
-  return {};
-}
-
 std::vector<double> values(const Trial& t, std::string_view role) {
   const std::size_t i = t.problem.operand_index(role);
   return gather(t.problem.operands[i], t.buffers.storage(i));
-}
-
-/// What the judge says of the outputs as they are, the worst of them.
-Judgement verdict_now(const Trial& t, std::uint64_t seed) {
-  Buffers inputs(t.problem);
-  inputs.fill(t.problem, seed);
-  const Op& op = find_op("attention");
-  const std::vector<Expected> expected = op.expect(t.problem, inputs.all(), {});
-  const std::vector<std::size_t> outputs = t.problem.outputs();
-  Judgement worst{report::Verdict::pass, "", ""};
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    Measurement m;
-    m.report = t.call->report();
-    const Operand& o = t.problem.operands[outputs[i]];
-    const Bound bound = op.bound(t.problem, i, expected[i], m.report.arithmetic);
-    m.first = Finding{compare(o, t.buffers.storage(outputs[i]), expected[i], bound, m.report.arithmetic,
-                              ~std::uint64_t{0} >> (64 - format(o.dtype).bits), true),
-                      outputs[i], bound.exact};
-    m.repeats = m.repeats_identical = 1;
-    const Judgement j = assay::judge(t.problem, m);
-    if (worst.verdict == report::Verdict::pass) worst = j;
-  }
-  return worst;
-}
-Judgement verdict(Trial& t, std::uint64_t seed) {
-  t.run(seed);
-  return verdict_now(t, seed);
 }
 
 const std::vector<std::string> variants = attention::model_target().variants;

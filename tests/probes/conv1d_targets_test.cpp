@@ -5,35 +5,15 @@
 #include <algorithm>
 #include <set>
 
-#include "gemm_trial.hpp"
+#include "judged_trial.hpp"
 #include "probes/library/library.hpp"
 #include "probes/ops/conv1d/conv1d.hpp"
 #include "probes/ops/conv1d/targets.hpp"
-#include "probes/run/judge.hpp"
 
 using namespace assay;
 using namespace assay::trial;
 
 namespace {
-
-std::string message(const std::string& id) {
-  try {
-    make_problem(id);
-  } catch (const CaseError& e) {
-    return e.what();
-  }
-  return {};
-}
-
-Judgement verdict(Trial& t, std::uint64_t seed) {
-  t.run(seed);
-  Measurement m;
-  m.report = t.call->report();
-  const Discrepancy d = assay::trial::judge(t, truth(t.problem, seed), m.report.arithmetic);
-  m.first = Finding{d, output_index(t.problem), false};
-  m.repeats = m.repeats_identical = 1;
-  return assay::judge(t.problem, m);
-}
 
 bool takes(const Target& target, const std::string& id, const std::string& variant) {
   return !target.refuses(make_problem(id), {.target = target.name, .variant = variant, .library = {}, .environment = {}});
@@ -233,20 +213,7 @@ TEST_CASE("conv1d faults do what they say") {
 
 TEST_CASE("every fault of conv1d is seen in one of its cases, and nothing without a fault") {
   CHECK(conv1d::planted_faults().size() >= 10);
-  for (const PlantedFault& f : conv1d::planted_faults())
-    for (std::uint64_t seed = 1; seed <= 2; ++seed) {
-      std::int64_t bad = 0;
-      for (const std::string& id : f.cases) {
-        Trial right(conv1d::planted_target(), id, "none"), wrong(conv1d::planted_target(), id, std::string(f.name));
-        CHECK(verdict(right, seed).verdict == report::Verdict::pass);
-        bad += verdict(wrong, seed).verdict != report::Verdict::pass;
-        bad += disturbed_bytes(wrong, seed) > 0;
-        bad += verdict(wrong, seed + 1000).verdict != report::Verdict::pass;  // the second call with other data
-      }
-      CAPTURE(f.name);
-      CAPTURE(seed);
-      CHECK(bad > 0);
-    }
+  check_every_fault_is_seen(conv1d::planted_target(), conv1d::planted_faults(), 2);
 }
 
 TEST_CASE("conv1d: a long problem is judged on rows, and the combination of channels sees what lies outside them") {

@@ -6,9 +6,8 @@
 #include <set>
 
 #include "fakes.hpp"
-#include "gemm_trial.hpp"
+#include "judged_trial.hpp"
 #include "probes/ops/conv_transpose1d/conv_transpose1d.hpp"
-#include "probes/run/judge.hpp"
 
 using namespace assay;
 using namespace assay::trial;
@@ -16,26 +15,6 @@ using namespace assay::trial;
 namespace {
 
 const std::string op = "g1:conv_transpose1d:";
-
-std::string message(const std::string& rest) {
-  try {
-    make_problem(op + rest);
-  } catch (const CaseError& e) {
-    return e.what();
-  }
-  return {};
-}
-
-/// What the judge says of one execution.
-Judgement verdict(Trial& t, std::uint64_t seed) {
-  t.run(seed);
-  Measurement m;
-  m.report = t.call->report();
-  const Discrepancy d = assay::trial::judge(t, truth(t.problem, seed), m.report.arithmetic);
-  m.first = Finding{d, output_index(t.problem), false};
-  m.repeats = m.repeats_identical = 1;
-  return assay::judge(t.problem, m);
-}
 
 const std::string variants[] = {"scatter", "gather", "reversed", "col2im", "zero_inserted", "split_k4"};
 
@@ -66,17 +45,17 @@ std::vector<std::string> exact_shapes() {
 }  // namespace
 
 TEST_CASE("impossible cases of conv_transpose1d are refused in one sentence that names the keys") {
-  CHECK(message("cin=4,cout=6,l=3,k=2,groups=2").empty());
-  CHECK(contains(message("cin=4,cout=6,l=3,k=2,groups=4"), "cout=6"));
-  CHECK(contains(message("cin=3,cout=6,l=3,k=2,groups=2"), "cin=3"));
-  CHECK(message("cin=1,cout=1,l=3,k=2,stride=2,dilation=3,outpad=2").empty());
-  CHECK(contains(message("cin=1,cout=1,l=3,k=2,stride=2,outpad=2"), "outpad=2"));
-  CHECK(contains(message("cin=1,cout=1,l=3,k=2,padl=2,padr=2"), "crop the whole output"));
-  CHECK(contains(message("cin=1,cout=1,l=3,k=2,out=bf16"), "bf16"));
-  CHECK(contains(message("cin=1,cout=16777216,l=16777216,k=1"), "2^40"));
-  CHECK(contains(message("cin=16777216,cout=16777216,l=1,k=1"), "2^40"));
-  CHECK_FALSE(message("cin=0,cout=1,l=3,k=2").empty());
-  CHECK_FALSE(message("cin=1,cout=1,l=3,k=2,fill=masked").empty());
+  CHECK(message(op + "cin=4,cout=6,l=3,k=2,groups=2").empty());
+  CHECK(contains(message(op + "cin=4,cout=6,l=3,k=2,groups=4"), "cout=6"));
+  CHECK(contains(message(op + "cin=3,cout=6,l=3,k=2,groups=2"), "cin=3"));
+  CHECK(message(op + "cin=1,cout=1,l=3,k=2,stride=2,dilation=3,outpad=2").empty());
+  CHECK(contains(message(op + "cin=1,cout=1,l=3,k=2,stride=2,outpad=2"), "outpad=2"));
+  CHECK(contains(message(op + "cin=1,cout=1,l=3,k=2,padl=2,padr=2"), "crop the whole output"));
+  CHECK(contains(message(op + "cin=1,cout=1,l=3,k=2,out=bf16"), "bf16"));
+  CHECK(contains(message(op + "cin=1,cout=16777216,l=16777216,k=1"), "2^40"));
+  CHECK(contains(message(op + "cin=16777216,cout=16777216,l=1,k=1"), "2^40"));
+  CHECK_FALSE(message(op + "cin=0,cout=1,l=3,k=2").empty());
+  CHECK_FALSE(message(op + "cin=1,cout=1,l=3,k=2,fill=masked").empty());
 }
 
 TEST_CASE("operands of conv_transpose1d lie where the layout says") {
@@ -222,19 +201,5 @@ TEST_CASE("faults of conv_transpose1d do what they say") {
 
 TEST_CASE("every fault of conv_transpose1d is seen in one of its cases, and nothing without a fault") {
   CHECK(conv_transpose1d::planted_faults().size() >= 9);
-  for (const PlantedFault& f : conv_transpose1d::planted_faults())
-    for (std::uint64_t seed = 1; seed <= 2; ++seed) {
-      std::int64_t bad = 0;
-      for (const std::string& id : f.cases) {
-        Trial right(conv_transpose1d::planted_target(), id, "none"),
-            wrong(conv_transpose1d::planted_target(), id, std::string(f.name));
-        CHECK(verdict(right, seed).verdict == report::Verdict::pass);
-        bad += verdict(wrong, seed).verdict != report::Verdict::pass;
-        bad += disturbed_bytes(wrong, seed) > 0;
-        bad += verdict(wrong, seed + 1000).verdict != report::Verdict::pass;  // the second call with other data
-      }
-      CAPTURE(f.name);
-      CAPTURE(seed);
-      CHECK(bad > 0);
-    }
+  check_every_fault_is_seen(conv_transpose1d::planted_target(), conv_transpose1d::planted_faults(), 2);
 }

@@ -6,39 +6,18 @@
 #include <limits>
 #include <set>
 
-#include "gemm_trial.hpp"
+#include "judged_trial.hpp"
 #include "probes/ops/softmax/softmax.hpp"
-#include "probes/run/judge.hpp"
 
 using namespace assay;
 using namespace assay::trial;
 
 namespace {
 
-std::string message(const std::string& id) {
-  try {
-    make_problem(id);
-  } catch (const CaseError& e) {
-    return e.what();
-  }
-  return {};
-}
-
 std::vector<double> values(const Trial& t) {
   std::vector<double> v;
   for (const std::uint64_t bits : t.output()) v.push_back(decode(t.problem.operands[1].dtype, bits));
   return v;
-}
-
-/// What the judge says of one execution.
-Judgement verdict(Trial& t, std::uint64_t seed) {
-  t.run(seed);
-  Measurement m;
-  m.report = t.call->report();
-  const Discrepancy d = assay::trial::judge(t, truth(t.problem, seed), m.report.arithmetic);
-  m.first = Finding{d, 1, false};
-  m.repeats = m.repeats_identical = 1;
-  return assay::judge(t.problem, m);
 }
 
 const std::string variants[] = {"two_pass", "reciprocal", "two_ulp", "exp2", "split", "online", "online_64"};
@@ -196,18 +175,5 @@ TEST_CASE("faults do what they say") {
 
 TEST_CASE("every fault of softmax is seen in one of its cases, and nothing without a fault") {
   CHECK(softmax::planted_faults().size() >= 8);
-  for (const PlantedFault& f : softmax::planted_faults())
-    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-      std::int64_t bad = 0;
-      for (const std::string& id : f.cases) {
-        Trial right(softmax::planted_target(), id, "none"), wrong(softmax::planted_target(), id, std::string(f.name));
-        CHECK(verdict(right, seed).verdict == report::Verdict::pass);
-        bad += verdict(wrong, seed).verdict != report::Verdict::pass;
-        bad += disturbed_bytes(wrong, seed) > 0;
-        bad += verdict(wrong, seed + 1000).verdict != report::Verdict::pass;  // the second call with other data
-      }
-      CAPTURE(f.name);
-      CAPTURE(seed);
-      CHECK(bad > 0);
-    }
+  check_every_fault_is_seen(softmax::planted_target(), softmax::planted_faults(), 3);
 }
