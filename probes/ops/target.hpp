@@ -58,7 +58,9 @@ struct TargetSpec {
   std::string target;                              // "openblas", "eigen", "planted", "model"
   std::string variant;                             // "", "core=Haswell", "threads=1", a fault or model name
   std::string library;                             // absolute path, empty when the code is in this binary
-  std::map<std::string, std::string> environment;  // set in the worker before it starts
+  std::map<std::string, std::string> set{};        // further files it works with, by role: "cuda", "nvrtc", "ptxas"
+  int device = -1;                                 // ordinal of the GPU it runs on; -1: none
+  std::map<std::string, std::string> environment;  // set in the worker before it starts; an empty value takes it out
   bool required = true;                            // named by the user or found as a default; ladder variants are not
 
   std::string name() const { return variant.empty() ? target : target + ":" + variant; }

@@ -216,7 +216,9 @@ report::Record make_record(Truth& truth, const TargetSpec& spec, const Measureme
   r.target = spec.target, r.variant = spec.variant, r.required = spec.required;
   r.verdict = j.verdict, r.label = j.label, r.reason = j.reason;
   r.library.path = report::redact(spec.library);
-  r.conditions = spec.environment;
+  for (const auto& [key, value] : spec.environment) r.conditions[key] = value.empty() ? "taken out" : value;
+  for (const auto& [role, path] : spec.set) r.conditions["file " + role] = report::redact(path);
+  if (spec.device >= 0) r.conditions["device"] = fmt::to_string(spec.device);
   for (const auto& [key, value] : m.report.facts)
     if (key != "core" && key != "version")
       r.conditions["library " + key] = value;  // those two are part of the library's identity

@@ -25,14 +25,15 @@ std::atomic<bool> interrupted{false};
 
 namespace {
 
-/// The environment of this process with the variant's own variables set.
+/// The environment of this process with the variant's own variables set, or taken out where their value is empty.
 std::vector<std::string> child_environment(const std::map<std::string, std::string>& own) {
   std::vector<std::string> out;
   for (char** e = environ; *e; ++e) {
     const std::string entry = *e;
     if (!own.contains(entry.substr(0, entry.find('=')))) out.push_back(entry);
   }
-  for (const auto& [key, value] : own) out.push_back(key + "=" + value);
+  for (const auto& [key, value] : own)
+    if (!value.empty()) out.push_back(key + "=" + value);
   return out;
 }
 

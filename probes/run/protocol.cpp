@@ -141,6 +141,8 @@ json to_json(const PrepareRequest& r) {
           {"target", r.target.target},
           {"variant", r.target.variant},
           {"library", r.target.library},
+          {"set", r.target.set},
+          {"device", r.target.device},
           {"regions", regions}};
 }
 
@@ -148,6 +150,7 @@ PrepareRequest prepare_from_json(const json& j) {
   PrepareRequest r;
   r.case_id = j.at("case");
   r.target.target = j.at("target"), r.target.variant = j.at("variant"), r.target.library = j.at("library");
+  r.target.set = j.at("set").get<std::map<std::string, std::string>>(), r.target.device = j.at("device");
   for (const json& g : j.at("regions")) r.regions.push_back({g.at(0), g.at(1), g.at(2), g.at(3)});
   return r;
 }
