@@ -207,7 +207,9 @@ void compute_block(const Shared& s, const Block& block, Expected& out, Expected&
     multiply<W>(s.serial, q, k.transpose(), p);
   else
     multiply<W>(s.serial, q, k.template cast<W>().transpose().eval(), p);
-  Matrix<float> y(block.rows, a.magnitudes ? n : 0), gap = y;
+  // y above, y G below: one product with v packs it once.
+  Matrix<float> both(2 * block.rows, a.magnitudes ? n : 0);
+  auto y = both.topRows(block.rows), gap = both.bottomRows(block.rows);
   std::vector<Line> rows(static_cast<std::size_t>(block.rows));
   for (std::int64_t r = 0; r < block.rows; ++r) {
     Line& line = rows[static_cast<std::size_t>(r)];
@@ -229,11 +231,9 @@ void compute_block(const Shared& s, const Block& block, Expected& out, Expected&
   else
     multiply<W>(s.serial, p, v.template cast<W>().eval(), o);
   const View<float> v_abs(s.v_abs.data() + key * a.dv, n, a.dv), v_sq(s.v_sq.data() + key * a.dv, n, a.dv);
-  Matrix<float> sum = Matrix<float>::Zero(block.rows, a.dv), sum_gap = sum;
-  if (a.magnitudes) {
-    multiply<float>(s.serial, y, a.exchangeable ? v_sq : v_abs, sum);
-    multiply<float>(s.serial, gap, a.exchangeable ? v_sq : v_abs, sum_gap);
-  }
+  Matrix<float> sums = Matrix<float>::Zero(2 * block.rows, a.dv);
+  if (a.magnitudes) multiply<float>(s.serial, both, a.exchangeable ? v_sq : v_abs, sums);
+  const auto sum = sums.topRows(block.rows), sum_gap = sums.bottomRows(block.rows);
   // Rounded upwards: conversions, squares and n sums err by less.
   const double up = 1 + (static_cast<double>(n) + 16) * static_cast<double>(std::numeric_limits<float>::epsilon());
   for (std::int64_t r = 0; r < block.rows; ++r) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "reference/wide.hpp"
 
@@ -123,6 +124,8 @@ std::vector<Block> cut_into_blocks(const Gemm& g, const std::vector<std::int64_t
     for (std::int64_t j = 0; j < g.n; j += width) blocks.push_back({r, end - r, j, std::min(width, g.n - j), batch_of(r)});
     r = end;
   }
+  // Blocks that share columns of B follow each other.
+  std::ranges::stable_sort(blocks, {}, [](const Block& b) { return std::pair(b.batch, b.column); });
   return blocks;
 }
 
@@ -142,21 +145,39 @@ void multiply(bool serial, const A& a, const B& b, C& c) {
     c.noalias() = a * b;
 }
 
+/// |B| and B^2 of the columns that this thread worked on last: converting them for every block of rows would cost a fifth of
+/// the products.
+template <class T>
+struct Panel {
+  std::int64_t batch = -1, column = -1;
+  Matrix<T> abs, square;
+
+  void take(const Gemm& g, const Operands& o, const Block& k) {
+    if (batch == k.batch && column == k.column) return;
+    abs = block_b(g, o, k).cwiseAbs().template cast<T>();
+    square = abs.cwiseAbs2();
+    batch = k.batch, column = k.column;
+  }
+};
+struct Panels {
+  Panel<float> narrow;
+  Panel<double> wide;
+};
+
 /// S and R2 of one block, without alpha, in T: fp32 suffices when no square can overflow or vanish.
 template <class T>
-void magnitudes_of(const Task& t, const Block& k, Matrix<double>& sum_abs, Matrix<double>& sum_sq) {
+void magnitudes_of(const Task& t, const Block& k, Panel<T>& b, Matrix<double>& sum_abs, Matrix<double>& sum_sq) {
   const Gemm& g = t.g;
   const Operands& o = t.operands;
   Matrix<T> a = block_a(g, o, k).cwiseAbs().template cast<T>();
-  Matrix<T> b = block_b(g, o, k).cwiseAbs().template cast<T>();
+  b.take(g, o, k);
   Matrix<T> product(k.rows, k.columns);
   // Rounded upwards: conversion, product and k sums err by at most k + 4 roundings, squares by two more.
   const double up = 1 + (static_cast<double>(g.k) + 8) * static_cast<double>(std::numeric_limits<T>::epsilon());
-  multiply(t.serial, a, b, product);
+  multiply(t.serial, a, b.abs, product);
   sum_abs = product.template cast<double>() * up;
   a.array() *= a.array();
-  b.array() *= b.array();
-  multiply(t.serial, a, b, product);
+  multiply(t.serial, a, b.square, product);
   sum_sq = product.template cast<double>() * up;
 }
 
@@ -236,15 +257,15 @@ void finish_element(const Task& t, const Block& k, std::int64_t i, std::int64_t 
   if (g.beta != 0) e.addend[at] = std::fabs(g.beta * c);
 }
 
-void compute_block(const Task& t, const Block& k, Expected& e) {
+void compute_block(const Task& t, const Block& k, Panels& b, Expected& e) {
   Matrix<double> hi = Matrix<double>::Zero(k.rows, k.columns), lo = hi, sum_abs = hi, sum_sq = hi;
   if (t.g.alpha != 0 && t.g.k > 0) {
     if (t.wide)
       dot2_block(t.g, t.operands, k, hi, lo);
     else
       multiply(t.serial, block_a(t.g, t.operands, k), block_b(t.g, t.operands, k), hi);
-    if (t.magnitudes && t.fp32_magnitudes) magnitudes_of<float>(t, k, sum_abs, sum_sq);
-    if (t.magnitudes && !t.fp32_magnitudes) magnitudes_of<double>(t, k, sum_abs, sum_sq);
+    if (t.magnitudes && t.fp32_magnitudes) magnitudes_of<float>(t, k, b.narrow, sum_abs, sum_sq);
+    if (t.magnitudes && !t.fp32_magnitudes) magnitudes_of<double>(t, k, b.wide, sum_abs, sum_sq);
   }
   for (std::int64_t i = 0; i < k.rows; ++i)
     for (std::int64_t j = 0; j < k.columns; ++j)
@@ -272,8 +293,12 @@ Expected gemm(const Gemm& g, bool wide, bool magnitudes, std::vector<std::int64_
   const std::vector<Block> blocks = cut_into_blocks(g, rows);
   const bool serial = static_cast<double>(wanted) * static_cast<double>(g.n) * static_cast<double>(g.k) < serial_products;
   const Task task{g, rows, operands, wide, magnitudes, fp32_magnitudes_suffice(g, operands), serial};
-#pragma omp parallel for schedule(dynamic) if (!serial)
-  for (std::size_t i = 0; i < blocks.size(); ++i) compute_block(task, blocks[i], e);
+#pragma omp parallel if (!serial)
+  {
+    Panels panels;
+#pragma omp for schedule(dynamic)
+    for (std::size_t i = 0; i < blocks.size(); ++i) compute_block(task, blocks[i], panels, e);
+  }
   e.rows = std::move(rows);
   return e;
 }
