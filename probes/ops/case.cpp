@@ -251,6 +251,14 @@ std::span<const Parameter> common_parameters() {
       {"place", ParameterKind::word, "start", 0, 0, {"start", "end"}, "operands start after, or end at, a guard page"},
       {"repeat", ParameterKind::integer, "2", 1, 1000, {}, "executions on the same data that must agree bit for bit"},
       {"callers", ParameterKind::integer, "1", 1, 16, {}, "application threads that make the call at once"},
+      {"queue",
+       ParameterKind::word,
+       "plain",
+       0,
+       0,
+       {"plain", "second", "graph", "busy"},
+       "device targets only: on a stream of its own, on a second stream behind an event, captured and replayed, or beside "
+       "another kernel"},
   };
   return parameters;
 }

@@ -53,7 +53,10 @@ const Op& find_op(std::string_view name) {
 
 Problem make_problem(std::string_view id) {
   const Op& op = find_op(case_op(id));
-  return op.problem(parse_case(id, op.grammar));
+  const CaseId parsed = parse_case(id, op.grammar);
+  Problem p = op.problem(parsed);
+  p.queue = parsed.word("queue");
+  return p;
 }
 
 std::string canonical(std::string_view id) {

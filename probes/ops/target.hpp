@@ -39,6 +39,8 @@ struct CallReport {
   Contract contract;
   std::string algorithm;                     // empty when the library does not say
   std::map<std::string, std::string> facts;  // "core": "SkylakeX", "threads": "2", "version": "OpenBLAS 0.3.21"
+  std::int64_t bytes_outside = 0;            // changed in guards that only the target can see, those of device memory
+  std::string outside{};                     // where: "after the end of Y, on the device"
 };
 
 /// One prepared call, executed several times with different data. load -> execute -> store, in this order.
@@ -76,6 +78,8 @@ struct Target {
   std::function<std::unique_ptr<Call>(const Problem&, const TargetSpec&)> prepare;
   /// Variants that exist inside this binary ("h100", "f1_zero"); library variants are found at run time instead.
   std::vector<std::string> variants{};
+  /// Has a queue of its own: takes the cases that ask for more than a plain one (Problem::queue).
+  bool on_device = false;
 };
 
 }  // namespace assay

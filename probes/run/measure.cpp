@@ -76,6 +76,8 @@ class Session {
                               describe(r.before), describe(r.after)));
     if (r.report) {
       m_.report = *r.report;
+      if (m_.bytes_outside == 0) m_.outside = r.report->outside;
+      m_.bytes_outside += r.report->bytes_outside;
       m_.execute_ms = m_.repeats == 0 ? r.execute_ms : m_.execute_ms;
     }
     return true;

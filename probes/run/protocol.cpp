@@ -165,7 +165,9 @@ json to_json(const Reply& r) {
     j["report"] = {{"arithmetic", to_json(r.report->arithmetic)},
                    {"contract", to_json(r.report->contract)},
                    {"algorithm", r.report->algorithm},
-                   {"facts", r.report->facts}};
+                   {"facts", r.report->facts},
+                   {"bytes_outside", r.report->bytes_outside},
+                   {"outside", r.report->outside}};
   if (!r.libraries.empty()) {
     j["libraries"] = json::array();
     for (const auto& l : r.libraries) j["libraries"].push_back(to_json(l));
@@ -183,7 +185,7 @@ Reply reply_from_json(const json& j) {
   if (j.contains("report")) {
     const json& c = j["report"];
     r.report = CallReport{arithmetic_from_json(c.at("arithmetic")), contract_from_json(c.at("contract")), c.at("algorithm"),
-                          c.at("facts")};
+                          c.at("facts"), c.at("bytes_outside"), c.at("outside")};
   }
   if (j.contains("libraries"))
     for (const json& l : j["libraries"]) r.libraries.push_back(library_from_json(l));

@@ -87,8 +87,13 @@ double Runner::flops_where_limited(const ListedCase& listed) const {
 
 bool Runner::takes(const Lane& lane, const ListedCase& listed, double flops) const {
   if (lane.candidate.largest_flops > 0 && !(flops <= lane.candidate.largest_flops)) return false;
-  return target_of(find_op(case_op(listed.id)), lane.spec().target) &&
-         (lane.candidate.only_tag.empty() || has_tag(listed.tags, lane.candidate.only_tag));
+  const Target* const target = target_of(find_op(case_op(listed.id)), lane.spec().target);
+  if (!target) return false;
+  // A version or model of another operation, and a queue that a CPU library has not.
+  const std::string variant = lane.spec().variant.substr(0, lane.spec().variant.find('@'));
+  if (!target->variants.empty() && std::ranges::find(target->variants, variant) == target->variants.end()) return false;
+  if (!target->on_device && listed.id.find(",queue=") != std::string::npos) return false;
+  return (lane.candidate.only_tag.empty() || has_tag(listed.tags, lane.candidate.only_tag));
 }
 
 std::size_t Runner::required_pairs() const {

@@ -89,7 +89,7 @@ TEST_CASE("a parsed case gives back its values and takes new ones") {
   CHECK(id.integer("repeat") == 2);
   CHECK(id.values.size() == grammar.size() + common_parameters().size());
   CHECK(id.values.front().first == "m");
-  CHECK(id.values.back().first == "callers");
+  CHECK(id.values.back().first == "queue");
   id.set("seed", "007");
   CHECK(to_string(id, grammar) == "g1:gemm:m=8,n=9,alpha=0.25,seed=7,place=end");
   CHECK(has(message([&] { id.set("sed", "1"); }), "no key 'sed'"));

@@ -27,7 +27,7 @@ std::string meaning(const std::string& id) {
     if (o.access != Access::out) fill(o, p.fills[i], 1, memory.back());
   }
   for (const auto& m : memory) inputs.emplace_back(m);
-  text += fmt::format("{} {} {};", p.place_at_end, p.repeat, p.callers);
+  text += fmt::format("{} {} {} {};", p.place_at_end, p.repeat, p.callers, p.queue);
   for (const Expected& e : find_op(p.id.op).expect(p, inputs, {})) text += fmt::format("{};", fmt::join(e.value, " "));
   return text;
 }
