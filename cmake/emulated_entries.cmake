@@ -20,6 +20,4 @@ foreach(entry IN LISTS entries)
 endforeach()
 get_filename_component(stem ${FILE} NAME_WE)
 file(WRITE ${OUTPUT} "#include \"tests/emulator/cuda.hpp\"\n#include \"${FILE}\"\n
-#include <span>\n
-namespace assay::emulator {\nstatic constexpr Kernel entries[] = {\n${rows}};
-std::span<const Kernel> emulated_${stem}() {\n  return entries;\n}\n}  // namespace assay::emulator\n")
+namespace assay::emulator {\nextern const Kernel emulated_${stem}[] = {\n${rows}    {nullptr, nullptr, 0}};\n}\n")

@@ -230,9 +230,18 @@ void Machine::run_block(Index3 block) {
   }
 }
 
-void report_bad_mask(const std::string& what) {
+void report_absent_source(int lane, int source) {
   const Fiber& me = *machine->running;
-  machine->find("bad mask", text(me.waits_at) + " " + what.substr(0, what.find(' ')), text(me.waits_at) + ": " + what);
+  machine->find("bad mask", text(me.waits_at) + " source",
+                "lane " + std::to_string(lane) + " of the warp of " + text_of(me) + " reads lane " + std::to_string(source) +
+                    " at " + text(me.waits_at) + ", which does not take part");
+}
+
+void report_incomplete_warp(const char* instruction) {
+  const Fiber& me = *machine->running;
+  machine->find(
+      "bad mask", text(me.waits_at) + " warp",
+      text_of(me) + " calls " + instruction + " at " + text(me.waits_at) + ", but not all 32 lanes of its warp take part");
 }
 
 void order_lanes(void* const (&lanes)[32]) {
@@ -242,7 +251,7 @@ void order_lanes(void* const (&lanes)[32]) {
 }
 
 void touch_atomic(const void* at, std::size_t bytes, const void* code) {
-  checker_access(at, bytes, Access::atomic, code);
+  checker_access(at, bytes, bytes, Access::atomic, code);
   // Atomics are where other threads come in between; under a random schedule they sometimes do.
   if (machine->options.schedule != Schedule::random || machine->random() % 4 != 0) return;
   make_ready(*machine->running);
@@ -252,9 +261,13 @@ void touch_atomic(const void* at, std::size_t bytes, const void* code) {
 void trap(Place place) {
   const Fiber& me = *machine->running;
   machine->find("trap", text(place), text_of(me) + " called __trap at " + text(place));
+  end_launch();
+}
+
+void end_launch() {
   machine->stop = true;
   suspend();
-  std::abort();  // the launch is over; nobody comes back
+  std::abort();  // nobody comes back
 }
 
 int current_sm() {

@@ -6,9 +6,6 @@
 #include <math.h>
 #include <stddef.h>
 
-#include <string>
-
-#include "tests/emulator/emulator.hpp"
 #include "tests/emulator/runtime.hpp"
 #include "tests/emulator/tensor_core.hpp"
 
@@ -100,8 +97,7 @@ ASSAY_UNCHECKED void finish_shuffle(void* const (&lanes)[32]) {
     if (const auto* const source = static_cast<const Shuffled<T>*>(lanes[mine.from])) {
       mine.result = source->value;
     } else {
-      report_bad_mask("lane " + std::to_string(lane) + " reads lane " + std::to_string(mine.from) +
-                      ", which does not take part");
+      report_absent_source(lane, mine.from);
       __builtin_memset(&mine.result, 0xff, sizeof(T));
     }
   }

@@ -11,15 +11,10 @@
 #include <vector>
 
 #include "kernels/launch.hpp"
+#include "tests/emulator/runtime.hpp"
 
 namespace assay::emulator {
 
-/// An entry of a kernel file. `run` is the body for one thread; it reads the thread's position from the running fiber.
-struct Kernel {
-  const char* name;  // "softmax_online_bf16"
-  void (*run)(const void* args);
-  std::size_t args_bytes;
-};
 /// Every entry of kernels/*.cu, file by file in alphabetical order.
 std::span<const Kernel> kernels();
 /// nullptr when there is none.

@@ -87,8 +87,7 @@ void* add_shared(Machine& m, const void* key, std::size_t bytes, std::size_t ali
 }
 
 Report launch(const Kernel& kernel, const kernels::Launch& l, std::span<const std::byte> args, const Options& options) {
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
+  const std::lock_guard lock(launch_mutex());
   require_limits(kernel, l, args.size(), options);
 
   Machine m;
@@ -102,8 +101,7 @@ Report launch(const Kernel& kernel, const kernels::Launch& l, std::span<const st
   position.grid_dim = {l.grid_x, l.grid_y, l.grid_z};
   checker_launch();
   if (l.shared_bytes > 0) {
-    static const char key = 0;
-    add_shared(m, &key, l.shared_bytes, 128, "dynamic shared memory");
+    add_shared(m, nullptr, l.shared_bytes, 128, "dynamic shared memory");
     m.dynamic_memory = m.shared.back().memory.get();
   }
   {

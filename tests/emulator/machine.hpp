@@ -82,6 +82,12 @@ struct Machine {
 /// The launch in progress.
 extern Machine* machine;
 
+/// Hardware would not go on here: the running fiber stops, and so does the launch.
+[[noreturn]] void end_launch();
+
+/// A new array of the block, poisoned. Throws when the limit of shared memory is passed. key nullptr: the dynamic part.
+void* add_shared(Machine&, const void* key, std::size_t bytes, std::size_t alignment, const char* name);
+
 std::string text(Place);
 std::string text(Index3);  // "(3,0,0)"
 /// "thread (3,0,0) of block (1,0,0)"

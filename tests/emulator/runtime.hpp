@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What emulated CUDA code calls: position, shared memory, barriers, warp collectives, atomics, traps.
+// What emulated CUDA code calls: position, shared memory, barriers, warp collectives, atomics, traps. Nothing of the standard
+// library: its functions, compiled with the checker's hooks, could be the ones that the emulator itself gets linked.
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 namespace assay::emulator {
+
+/// An entry of a kernel file. `run` is the body for one thread; it reads the thread's position from the running fiber.
+struct Kernel {
+  const char* name;  // "softmax_online_bf16"
+  void (*run)(const void* args);
+  std::size_t args_bytes;
+};
 
 /// A code place, taken where a default argument is filled in.
 struct Place {
@@ -41,8 +48,9 @@ struct Collective {
 };
 void collective(unsigned mask, const Collective& kind, void* mine, Place);
 
-/// A wrong use that `finish` notices, by the running fiber.
-void report_bad_mask(const std::string& what);
+/// What `finish` may notice: a lane reads one that does not take part, or not all 32 lanes are there.
+void report_absent_source(int lane, int source);
+void report_incomplete_warp(const char* instruction);
 /// __syncwarp: accesses of the lanes before it are ordered before those after it.
 void order_lanes(void* const (&lanes)[32]);
 

@@ -51,7 +51,7 @@ template <Operand o>
 void finish(void* const (&lanes)[32]) {
   constexpr int k = o == Operand::tf32 ? 8 : 16;
   for (const void* lane : lanes)
-    if (!lane) return report_bad_mask("mma.sync needs all 32 lanes of the warp");
+    if (!lane) return report_incomplete_warp("mma.sync");
 
   double a[16][k], b[8][k];  // B by columns
   for (int lane = 0; lane < 32; ++lane) {
@@ -83,25 +83,25 @@ void finish(void* const (&lanes)[32]) {
 }
 
 template <Operand o>
-void mma(const char* name, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4]) {
+void mma(const char* name, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], Place at) {
   static const Collective kind{name, finish<o>};
   Fragments mine{};
   for (int i = 0; i < 4; ++i) mine.a[i] = a[i], mine.c[i] = c[i];
   for (int i = 0; i < 2; ++i) mine.b[i] = b[i];
-  collective(0xffffffffu, kind, &mine, {name, 0});
+  collective(0xffffffffu, kind, &mine, at);
   for (int i = 0; i < 4; ++i) d[i] = mine.d[i];
 }
 
 }  // namespace
 
-void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4]) {
-  mma<Operand::f16>("mma.m16n8k16.f16", d, a, b, c);
+void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], Place at) {
+  mma<Operand::f16>("mma.m16n8k16.f16", d, a, b, c, at);
 }
-void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4]) {
-  mma<Operand::bf16>("mma.m16n8k16.bf16", d, a, b, c);
+void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], Place at) {
+  mma<Operand::bf16>("mma.m16n8k16.bf16", d, a, b, c, at);
 }
-void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4]) {
-  mma<Operand::tf32>("mma.m16n8k8.tf32", d, a, b, c);
+void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], Place at) {
+  mma<Operand::tf32>("mma.m16n8k8.tf32", d, a, b, c, at);
 }
 
 }  // namespace assay::emulator
