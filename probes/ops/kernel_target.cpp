@@ -68,14 +68,19 @@ class KernelCall final : public Call {
         build_(build_of(spec)),
         loaded_(load_once(context_, build_, family.file, spec.set)),
         stream_(context_),
-        workspace_(context_, work_.workspace_bytes) {
+        workspace_(context_, work_.workspace_bytes),
+        constants_(context_, work_.constants.size()) {
     for (const Operand& o : problem.operands)
       buffers_.emplace_back(context_, static_cast<std::size_t>(storage_elements(o)) * size_bytes(o.dtype));
-    std::vector<cuda::CUdeviceptr> element0;
+    KernelMemory memory{.element0 = {},
+                        .workspace = device_pointer(workspace_.address()),
+                        .constants = device_pointer(constants_.address())};
     for (std::size_t i = 0; i < buffers_.size(); ++i)
-      element0.push_back(buffers_[i].address() +
-                         static_cast<std::size_t>(problem.operands[i].offset) * size_bytes(problem.operands[i].dtype));
-    steps_ = work_.steps(element0, workspace_.address());
+      memory.element0.push_back(
+          device_pointer(buffers_[i].address() +
+                         static_cast<std::size_t>(problem.operands[i].offset) * size_bytes(problem.operands[i].dtype)));
+    constants_.upload(stream_, work_.constants);
+    steps_ = work_.steps(memory);
     for (const KernelStep& s : steps_) functions_.push_back(loaded_.module.function(s.entry));
   }
 
@@ -119,6 +124,7 @@ class KernelCall final : public Call {
       note(buffers_[i].disturbed(stream_), problem_.operands[i].role);
     }
     note(workspace_.disturbed(stream_), "the workspace");
+    note(constants_.disturbed(stream_), "the constants");
   }
 
   CallReport report() override {
@@ -172,7 +178,7 @@ class KernelCall final : public Call {
   std::optional<device::Event> ready_, done_;
   std::optional<device::Graph> graph_;
   std::optional<device::Buffer> scratch_;
-  device::Buffer workspace_;
+  device::Buffer workspace_, constants_;
   std::vector<device::Buffer> buffers_;
   std::vector<KernelStep> steps_;
   std::vector<cuda::CUfunction> functions_;

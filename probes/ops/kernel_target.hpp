@@ -22,13 +22,20 @@ struct KernelStep {
   std::vector<std::byte> args;
 };
 
+/// Device addresses of one call.
+struct KernelMemory {
+  std::vector<void*> element0;  // of every operand
+  void *workspace = nullptr, *constants = nullptr;
+};
+
 /// What a version does for one problem.
 struct KernelWork {
   std::size_t workspace_bytes = 0;
+  std::vector<std::byte> constants{};  // of the host, copied to the device once
   Arithmetic arithmetic;
   Contract contract;
-  /// `element0[i]`: device address of element 0 of operand i. No step: there is nothing to compute.
-  std::function<std::vector<KernelStep>(std::span<const cuda::CUdeviceptr> element0, cuda::CUdeviceptr workspace)> steps;
+  /// No step: there is nothing to compute.
+  std::function<std::vector<KernelStep>(const KernelMemory&)> steps;
 };
 
 struct KernelFamily {

@@ -22,15 +22,13 @@ std::optional<std::string> refuses(const Problem& p, std::string_view) {
 KernelWork work(const Problem& p, std::string_view version) {
   const Call c = call_of(p);
   KernelWork out;
-  out.arithmetic.operand = c.in;
-  out.arithmetic.accumulator = out.arithmetic.split_format = compute_format(c);
-  out.arithmetic.output = c.out;
+  out.arithmetic = plain_arithmetic(c.in, compute_format(c), c.out);
   out.contract = contract_of("kernels/softmax.cu, and IEEE 754-2019, 6.2");
   const std::string entry = fmt::format("softmax_{}_{}", version, kernel_format(c.in));
-  out.steps = [c, entry](std::span<const cuda::CUdeviceptr> at, cuda::CUdeviceptr) -> std::vector<KernelStep> {
+  out.steps = [c, entry](const KernelMemory& at) -> std::vector<KernelStep> {
     if (c.rows == 0 || c.n == 0) return {};
-    const kernels::SoftmaxArgs args{.x = device_pointer(at[0]),
-                                    .y = device_pointer(at[1]),
+    const kernels::SoftmaxArgs args{.x = at.element0[0],
+                                    .y = at.element0[1],
                                     .rows = c.rows,
                                     .n = c.n,
                                     .ldx = c.ldx,
