@@ -17,19 +17,6 @@ struct Shape {
   long long lout() const { return (l + padl + padr - dilation * (k - 1) - 1) / stride + 1; }
 };
 
-/// (outer, channel, position) in memory by layout, `gap` elements behind each innermost row.
-struct Place {
-  long long outer, channel, position, size;
-  Place(long long count, long long channels, long long positions, bool channels_last, long long gap) {
-    const long long row = (channels_last ? channels : positions) + gap;
-    outer = row * (channels_last ? positions : channels);
-    channel = channels_last ? 1 : row, position = channels_last ? row : 1, size = count * outer;
-  }
-  std::size_t at(long long o, long long c, long long p) const {
-    return static_cast<std::size_t>(o * outer + c * channel + p * position);
-  }
-};
-
 struct Problem {
   Shape s;
   DType in, c;

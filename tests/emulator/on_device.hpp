@@ -75,6 +75,19 @@ void run(const std::string& entry, const std::vector<Step<Args>>& steps, const s
   }
 }
 
+/// (outer, channel, position) in memory by layout, `gap` elements behind each innermost row.
+struct Place {
+  long long outer, channel, position, size;
+  Place(long long count, long long channels, long long positions, bool channels_last, long long gap) {
+    const long long row = (channels_last ? channels : positions) + gap;
+    outer = row * (channels_last ? positions : channels);
+    channel = channels_last ? 1 : row, position = channels_last ? row : 1, size = count * outer;
+  }
+  std::size_t at(long long o, long long c, long long p) const {
+    return static_cast<std::size_t>(o * outer + c * channel + p * position);
+  }
+};
+
 /// Numbers in -1..1 that look random, a function of (seed, i) alone, rounded to `t`.
 inline std::vector<double> numbers(DType t, std::size_t count, std::uint64_t seed) {
   std::vector<double> out(count);
