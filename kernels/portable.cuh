@@ -170,7 +170,7 @@ __device__ inline double exponential(double x) {
 }
 
 /// ln x. x = 2^e m with m in [sqrt 1/2, sqrt 2), s = (m-1)/(m+1): ln m = 2 (s + s^3/3 + s^5/5 + ...), to s^11 (s^23 in fp64).
-/// Within 2 ulp; tests/emulator measures it.
+/// Within 1 ulp; tests/emulator measures it.
 __device__ inline float logarithm(float x) {
   if (!(x > 0)) return x == 0 ? -infinity(x) : __uint_as_float(0x7fffffffu);
   if (x == infinity(x)) return x;

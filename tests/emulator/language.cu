@@ -207,6 +207,13 @@ __device__ inline void misuse(const LanguageArgs& g) {
       y[t] = part[0];
       if (t == 0) part[0] = 2.f;
       break;
+    case last_block_reads: {  // right on hardware: ordered by a fence and an atomic
+      if (t != 0) break;
+      y[0] = 1.f;
+      __threadfence();
+      if (atomicAdd(&g.counters[0], 1u) == gridDim.x - 1) y[1] = g.y[0] + g.y[blockDim.x];
+      break;
+    }
     case ordered_by_syncwarp:
       part[t] = 1.f;
       __syncwarp();

@@ -39,6 +39,7 @@ enum Misuse : int {
   syncwarp_of_others,
   read_then_write,
   reader_in_other_warp,
+  last_block_reads,
   clean_first,
   ordered_by_syncwarp = clean_first,
   ordered_by_half_masks,

@@ -54,6 +54,7 @@ constexpr Expected of_checker[] = {
     {syncwarp_of_others, "race", "of shared array part (256 bytes)"},
     {read_then_write, "race", "of shared array part (256 bytes)"},
     {reader_in_other_warp, "race", "of shared array part (256 bytes)"},
+    {last_block_reads, "race", "and blocks of one launch are not ordered"},  // a limit: see checker.hpp
 };
 #endif
 
