@@ -179,7 +179,7 @@ __device__ inline void misuse(const LanguageArgs& g) {
       part[t / 32] = 1.f;
       break;
     case atomic_then_plain:
-      atomicAdd(&g.counters[blockIdx.x], 1u);
+      atomicAdd(&g.counters[blockIdx.x], 1);
       y[t] = static_cast<float>(g.counters[blockIdx.x]);
       break;
     case no_syncwarp:
