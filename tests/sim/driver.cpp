@@ -6,12 +6,19 @@ namespace {
 
 thread_local void* current = nullptr;
 
+/// Goes when the library is closed, unless a thread is still inside a call (a planted hang).
+struct Owner {
+  Driver* driver = new Driver;
+  ~Owner() {
+    if (driver->calls_inside == 0) delete driver;
+  }
+};
+
 }  // namespace
 
-/// Never destroyed: a caller may still wait in it when the process ends.
 Driver& driver() {
-  static Driver& one = *new Driver;
-  return one;
+  static Owner one;
+  return *one.driver;
 }
 
 void* current_context() {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <map>
 #include <string>
 #include <utility>
@@ -62,6 +63,7 @@ class Handles {
 };
 
 struct Driver {
+  std::atomic<int> calls_inside = 0;
   std::mutex mutex;
   bool initialised = false;
   int retained = 0;  // how often the primary context is
@@ -107,12 +109,23 @@ T& checked(T* pointer) {
   return *pointer;
 }
 
+struct Inside {
+  explicit Inside(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~Inside() { --count_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
+
 template <class Body>
 int call(const char* name, Needs needs, Body body) {
   int code = SUCCESS;
   std::string text;
   try {
     Driver& d = driver();
+    const Inside inside(d.calls_inside);
     Lock lock(d.mutex);
     require_state(d, needs);
     text = body(d, lock);
