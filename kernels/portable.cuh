@@ -96,6 +96,19 @@ struct ComputeOf<double> {
 template <class T>
 using Compute = typename ComputeOf<T>::type;
 
+/// Element `at` of an output held in T, or in fp32 where a 16-bit case asks for it.
+template <class T>
+__device__ void store(void* y, long long at, float value, int y_is_f32) {
+  if (y_is_f32)
+    static_cast<float*>(y)[at] = value;
+  else
+    static_cast<T*>(y)[at] = narrow<T>(value);
+}
+template <class T>
+__device__ void store(void* y, long long at, double value, int) {
+  static_cast<double*>(y)[at] = value;
+}
+
 // ---- functions: only IEEE 754 operations, so the same bits everywhere ------------------------------------------------
 
 __device__ inline float infinity(float) {

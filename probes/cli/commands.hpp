@@ -12,7 +12,8 @@ namespace assay::cli {
 struct RunArguments {
   std::string level = "quick";
   bool level_given = false;
-  std::vector<std::string> ops, targets, cases, case_files, tags, libraries;
+  std::vector<std::string> ops, targets, cases, case_files, tags, libraries, kernel_builds;
+  int device = 0;
   std::string out;
   bool resume = false, strict = false, quiet = false, plain = false;
   double deadline_s = 20;

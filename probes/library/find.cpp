@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 
+#include "probes/library/device_files.hpp"
 #include "probes/library/elf.hpp"
 #include "probes/library/library.hpp"
 
@@ -95,7 +96,7 @@ FoundLibrary named(std::string_view name, const std::string& path) {
 
 FoundLibrary from_choice(const std::string& value) {
   constexpr std::string_view forms =
-      "auto, NAME=PATH with NAME one of openblas, blis, mkl, refblas, cblas, onednn, or the path of a library file";
+      "auto, NAME=PATH with NAME one of openblas, blis, mkl, refblas, cblas, onednn, cuda, nvrtc, ptxas, nvcc, or the path of a library file";
   const auto refuse = [&](std::string_view why) -> FoundLibrary {
     throw LibraryError(fmt::format("--libraries {}: {}; expected {}", value, why, forms));
   };
@@ -132,7 +133,11 @@ std::vector<FoundLibrary> find_cblas(const std::vector<std::string>& choice) {
 std::vector<FoundLibrary> find_libraries(const std::vector<std::string>& choice) {
   std::vector<FoundLibrary> all;
   if (choice.empty()) add_system(all);
+  bool cpu_named = false;
+  for (const std::string& value : choice) cpu_named |= !names_device_file(value);
+  if (!choice.empty() && !cpu_named) add_system(all);
   for (const std::string& value : choice) {
+    if (names_device_file(value)) continue;
     if (value == "auto")
       add_system(all);
     else

@@ -168,6 +168,8 @@ json to_json(const Reply& r) {
                    {"facts", r.report->facts},
                    {"bytes_outside", r.report->bytes_outside},
                    {"outside", r.report->outside}};
+  for (const cuda::DeviceInfo& d : r.devices)
+    j["devices"].push_back({d.ordinal, d.sm, d.multiprocessors, d.ecc, d.clock_mhz, d.driver_version, d.memory_gib, d.name});
   if (!r.libraries.empty()) {
     j["libraries"] = json::array();
     for (const auto& l : r.libraries) j["libraries"].push_back(to_json(l));
@@ -187,6 +189,9 @@ Reply reply_from_json(const json& j) {
     r.report = CallReport{arithmetic_from_json(c.at("arithmetic")), contract_from_json(c.at("contract")), c.at("algorithm"),
                           c.at("facts"), c.at("bytes_outside"), c.at("outside")};
   }
+  if (j.contains("devices"))
+    for (const json& d : j["devices"])
+      r.devices.push_back({d.at(0), d.at(1), d.at(2), d.at(3), d.at(4), d.at(5), d.at(6), d.at(7)});
   if (j.contains("libraries"))
     for (const json& l : j["libraries"]) r.libraries.push_back(library_from_json(l));
   return r;

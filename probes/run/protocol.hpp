@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "probes/library/cuda.hpp"
 #include "probes/ops/target.hpp"
 #include "probes/run/arena.hpp"
 #include "report/record.hpp"
@@ -39,6 +40,7 @@ struct Reply {
   double execute_ms = 0;
   FloatControl before, after;                      // around prepare or execute
   std::vector<report::LibraryIdentity> libraries;  // mapped files, sent when they changed
+  std::vector<cuda::DeviceInfo> devices;           // what the driver describes, when asked
 };
 
 nlohmann::json to_json(const PrepareRequest&);

@@ -27,6 +27,8 @@ struct TargetChoice {
   std::vector<std::string> libraries;  // values of --libraries
   bool whole = false;  // ladder variants and slow libraries take every case (deep, or cases that were named) ...
   bool named = false;  // ... of any size: else ladder variants leave out those above 1 GFLOP, refblas above 4
+  std::vector<std::string> builds{};  // of our kernels; empty: one; "all": every one that the files at hand allow
+  int device = 0;                     // ordinal of the GPU
 };
 /// Throws CaseError when a pattern matches nothing (names what there is), LibraryError for --libraries.
 std::vector<Candidate> choose_targets(const TargetChoice&);

@@ -4,8 +4,12 @@
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 
+#include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "probes/device/build.hpp"
+#include "probes/library/device_files.hpp"
 #include "probes/library/library.hpp"
 #include "probes/run/runner.hpp"
 
@@ -58,10 +62,88 @@ std::vector<TargetSpec> built_in() {
   std::set<std::string> seen;
   for (const Op& op : all_ops())
     for (const Target& t : op.targets)
-      for (const std::string& variant : t.variants) {
-        TargetSpec s{.target = t.name, .variant = variant, .library = {}, .environment = {}};
-        if (seen.insert(s.name()).second) out.push_back(std::move(s));
-      }
+      if (!t.on_device)
+        for (const std::string& variant : t.variants) {
+          TargetSpec s{.target = t.name, .variant = variant, .library = {}, .environment = {}};
+          if (seen.insert(s.name()).second) out.push_back(std::move(s));
+        }
+  return out;
+}
+
+// Numbers depend on these, so a GPU worker starts without them; a cached image could be another driver's.
+constexpr const char* taken_out[] = {"NVIDIA_TF32_OVERRIDE", "CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT",
+                                     "CUDA_DISABLE_PTX_JIT", "CUDA_DISABLE_JIT",   "CUDA_LAUNCH_BLOCKING"};
+
+std::map<std::string, std::string> device_environment() {
+  std::map<std::string, std::string> out = {{"CUDA_CACHE_DISABLE", "1"}, {"CUDA_MODULE_LOADING", "LAZY"}};
+  for (const char* name : taken_out)
+    if (std::getenv(name)) out[name] = "";
+  return out;
+}
+
+/// The device that kernels run on, or why there is none.
+struct FoundDevice {
+  cuda::DeviceInfo info;
+  std::string unavailable;
+};
+
+/// Asked in a process of its own: the judge loads no driver.
+FoundDevice ask_device(const std::string& driver, int ordinal) {
+  FoundDevice out;
+  try {
+    const Arena arena;
+    Worker worker({.target = "kernel", .variant = {}, .library = driver, .environment = device_environment()}, arena.fd());
+    const Answer answer = worker.ask({{"do", "devices"}, {"driver", driver}}, 60);
+    if (!answer.reply)
+      out.unavailable = fmt::format("asking {} for its devices: {}", driver, answer.death);
+    else if (answer.reply->kind != ReplyKind::ok)
+      out.unavailable = answer.reply->reason;
+    else if (static_cast<std::size_t>(ordinal) >= answer.reply->devices.size())
+      out.unavailable =
+          fmt::format("the driver {} has {} devices, so there is no device {}", driver, answer.reply->devices.size(), ordinal);
+    else
+      out.info = answer.reply->devices[static_cast<std::size_t>(ordinal)];
+  } catch (const Unavailable& e) {
+    out.unavailable = e.what();
+  }
+  return out;
+}
+
+std::vector<std::string> builds_of(const TargetChoice& choice, const std::map<std::string, std::string>& files) {
+  std::vector<std::string> out;
+  for (const std::string& b : choice.builds) {
+    if (b == "all")
+      for (const device::Build& each : device::all_builds(files)) out.push_back(name(each));
+    else
+      out.push_back(name(device::parse_build(b)));
+  }
+  if (out.empty()) out.push_back(files.contains("nvrtc") || !files.contains("nvcc") ? "nvrtc-cubin" : "nvcc-cubin");
+  return out;
+}
+
+/// Our kernels, every version in every build that was asked for. `asked`: the user named them, so that their absence is said.
+std::vector<Candidate> of_kernels(const TargetChoice& choice, bool asked) {
+  std::vector<Candidate> out;
+  const std::map<std::string, std::string> files = find_device_files(choice.libraries);
+  const auto driver = files.find("cuda");
+  if (driver == files.end() && !asked) return out;
+  FoundDevice device;
+  if (driver != files.end()) device = ask_device(driver->second, choice.device);
+  if (!device.unavailable.empty() && !asked) return out;
+  std::set<std::string> versions;
+  for (const Op& op : all_ops())
+    for (const Target& t : op.targets)
+      if (t.on_device) versions.insert(t.variants.begin(), t.variants.end());
+  for (const std::string& build : builds_of(choice, files))
+    for (const std::string& version : versions) {
+      TargetSpec s{.target = "kernel", .variant = version + "@" + build, .library = {}, .environment = device_environment()};
+      if (driver != files.end()) s.library = driver->second;
+      s.set = files, s.set.erase("cuda");
+      s.device = choice.device;
+      // The emulator behind a simulated device computes some 10^8 operations in a second.
+      const bool slow = device.info.name.find("simulated") != std::string::npos && !choice.named;
+      out.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = device.unavailable, .largest_flops = slow ? 2e6 : 0});
+    }
   return out;
 }
 
@@ -82,6 +164,8 @@ std::vector<Candidate> choose_targets(const TargetChoice& choice) {
                    .largest_flops = 0});
   for (const FoundLibrary& found : find_libraries(choice.libraries))
     for (Candidate& c : of_library(found, choice)) known.push_back(std::move(c));
+  const bool kernels_asked = std::ranges::any_of(choice.patterns, [](const std::string& p) { return p.starts_with("kernel"); });
+  for (Candidate& c : of_kernels(choice, kernels_asked)) known.push_back(std::move(c));
   if (choice.patterns.empty()) return known;
   for (TargetSpec& s : built_in())
     known.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = {}, .largest_flops = 0});
@@ -93,7 +177,7 @@ std::vector<Candidate> choose_targets(const TargetChoice& choice) {
         out.push_back(c);
         out.back().spec.required = true;  // named by the user
         out.back().only_tag.clear();
-        out.back().largest_flops = 0;
+        if (c.spec.device < 0) out.back().largest_flops = 0;
       }
     if (out.size() == before) throw CaseError(no_match(pattern, known));
   }

@@ -148,6 +148,8 @@ int worker_main() {
       } else if (what == "release") {
         session.reset();
         check_heap(true);
+      } else if (what == "devices") {
+        r.devices = cuda::describe_devices(cuda::Driver::open(request.at("driver")));
       } else if (what == "libraries") {
         std::vector<report::LibraryIdentity> now = mapped_libraries();
         if (now.size() != known.size()) r.libraries = known = std::move(now);

@@ -410,6 +410,10 @@ inline int __ffs(int x) {
 inline int __ffsll(long long x) {
   return __builtin_ffsll(x);
 }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<unsigned long long>(Wide{a} * b >> 64);
+}
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32);
 }

@@ -30,6 +30,7 @@ Target eigen_target();    // "eigen": the control
 Target model_target();    // "model": correct variants, variant = name
 Target planted_target();  // "planted": one fault per variant
 Target onednn_target();   // "onednn": its softmax, by path
+Target kernel_target();   // "kernel": kernels/softmax.cu
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 
