@@ -18,6 +18,7 @@ foreach(entry IN LISTS entries)
   string(REGEX REPLACE ".*[ \n]" "" name "${entry}")
   string(APPEND rows "    ASSAY_ENTRY_ROW(${name}),\n")
 endforeach()
+# As under nvcc each file is a program of its own: what two files define under one name must not be merged by the linker.
 get_filename_component(stem ${FILE} NAME_WE)
-file(WRITE ${OUTPUT} "#include \"tests/emulator/cuda.hpp\"\n#include \"${FILE}\"\n
+file(WRITE ${OUTPUT} "#include \"tests/emulator/cuda.hpp\"\n#define kernels kernels_${stem}\n#include \"${FILE}\"\n
 namespace assay::emulator {\nextern const Kernel emulated_${stem}[] = {\n${rows}    {nullptr, nullptr, 0}};\n}\n")

@@ -139,7 +139,8 @@ __device__ inline C larger(C a, C b) {
 }
 
 /// e^x. x = n ln 2 + r with |r| <= 0.3466, ln 2 in two parts; Taylor to r^7 (r^13 in fp64), whose rest is below 0.1 ulp
-/// (0.04 ulp); 2^n in two factors, so that a subnormal result is rounded once. Within 1.1 ulp; tests/emulator measures it.
+/// (0.04 ulp); 2^n in two factors, so that a subnormal result is rounded once. Within 1.1 ulp: fp32 1.06 over all numbers, fp64
+/// 0.99 over samples (tests/emulator).
 __device__ inline float exponential(float x) {
   if (x != x) return x;
   if (x > 89.f) return infinity(x);
@@ -170,7 +171,7 @@ __device__ inline double exponential(double x) {
 }
 
 /// ln x. x = 2^e m with m in [sqrt 1/2, sqrt 2), s = (m-1)/(m+1): ln m = 2 (s + s^3/3 + s^5/5 + ...), to s^11 (s^23 in fp64).
-/// Within 2 ulp; tests/emulator measures it.
+/// Within 1.1 ulp: fp32 0.97 over all numbers, fp64 1.01 over samples (tests/emulator).
 __device__ inline float logarithm(float x) {
   if (!(x > 0)) return x == 0 ? -infinity(x) : __uint_as_float(0x7fffffffu);
   if (x == infinity(x)) return x;

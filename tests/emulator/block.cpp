@@ -106,7 +106,8 @@ std::string text_of(const Fiber& f) {
 }
 
 void Machine::find(const std::string& kind, const std::string& places, const std::string& what) {
-  if (reported.insert(kind + " " + places).second) report.findings.push_back({kind, std::string(kernel->name) + ": " + what});
+  if (reported.insert(kind + " " + places).second)
+    report.findings.push_back({kind, std::string(kernel->name) + ": " + what, places});
 }
 
 int barrier(int predicate, Place place) {
@@ -127,7 +128,7 @@ void Machine::release_barrier() {
   for (Fiber& f : fibers) {
     if (f.state != State::at_barrier) continue;
     if (!first) first = &f;
-    if (f.waits_at.line != first->waits_at.line)
+    if (f.waits_at.line != first->waits_at.line || std::strcmp(f.waits_at.file, first->waits_at.file) != 0)
       find("divergent barrier", text(first->waits_at) + " " + text(f.waits_at),
            text_of(*first) + " meets thread " + text(f.index) + " at different barriers, at " + text(first->waits_at) +
                " and " + text(f.waits_at));

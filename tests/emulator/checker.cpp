@@ -56,7 +56,6 @@ std::string surroundings(std::uintptr_t at) {
   if (after != regions.begin()) {
     const Region& r = std::prev(after)->second;
     const std::uintptr_t end = r.base + r.bytes;
-    if (at < end) return "across the end of " + r.name;
     if (at - end < near) return std::to_string(at - end) + " bytes behind the end of " + r.name;
   }
   if (after != regions.end() && after->first - at < near)
@@ -193,7 +192,7 @@ void checker_access(const void* address, std::size_t bytes, std::size_t alignmen
   Region* const region = region_at(at);
   if (!region || at + bytes > region->base + region->bytes) {
     if (!region && access == Access::read && in_program(at)) return;  // constants
-    find("out of bounds", now, surroundings(region ? at + bytes - 1 : at));
+    find("out of bounds", now, region ? "across the end of " + region->name : surroundings(at));
     end_launch();
   }
   if (at % alignment != 0) {

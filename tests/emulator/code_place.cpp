@@ -54,8 +54,8 @@ std::string short_name(const char* symbol) {
   const std::unique_ptr<char, void (*)(void*)> readable(abi::__cxa_demangle(symbol, nullptr, nullptr, &status), std::free);
   std::string name = status == 0 ? readable.get() : symbol;
   if (const auto parameters = name.find('('); parameters != std::string::npos) name.erase(parameters);
-  for (const std::string_view prefix : {"void ", "assay::kernels::", "assay::emulator::"})
-    if (name.starts_with(prefix)) name.erase(0, prefix.size());
+  if (name.starts_with("void ")) name.erase(0, 5);
+  if (name.starts_with("assay::")) name.erase(0, name.find("::", 7) + 2);
   return name;
 }
 

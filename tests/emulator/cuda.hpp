@@ -259,6 +259,13 @@ ASSAY_REDUCE(xor, unsigned, join_xor)
 
 namespace assay::emulator {
 
+template <class T>
+struct SameOf {
+  using type = T;
+};
+template <class T>
+using Same = typename SameOf<T>::type;  // takes no part in deduction: atomicAdd(unsigned*, 1)
+
 /// *at = change(*at), returns what was there. Not inlined: its return address is the kernel's code place.
 template <class T, class Change>
 ASSAY_UNCHECKED T atomic(T* at, Change change) {
@@ -271,23 +278,23 @@ ASSAY_UNCHECKED T atomic(T* at, Change change) {
 }  // namespace assay::emulator
 
 template <class T>
-__forceinline__ T atomicAdd(T* at, T x) {
+__forceinline__ T atomicAdd(T* at, assay::emulator::Same<T> x) {
   return assay::emulator::atomic(at, [x](T old) { return static_cast<T>(old + x); });
 }
 template <class T>
-__forceinline__ T atomicMax(T* at, T x) {
+__forceinline__ T atomicMax(T* at, assay::emulator::Same<T> x) {
   return assay::emulator::atomic(at, [x](T old) { return old < x ? x : old; });
 }
 template <class T>
-__forceinline__ T atomicMin(T* at, T x) {
+__forceinline__ T atomicMin(T* at, assay::emulator::Same<T> x) {
   return assay::emulator::atomic(at, [x](T old) { return x < old ? x : old; });
 }
 template <class T>
-__forceinline__ T atomicExch(T* at, T x) {
+__forceinline__ T atomicExch(T* at, assay::emulator::Same<T> x) {
   return assay::emulator::atomic(at, [x](T) { return x; });
 }
 template <class T>
-__forceinline__ T atomicCAS(T* at, T expected, T x) {
+__forceinline__ T atomicCAS(T* at, assay::emulator::Same<T> expected, assay::emulator::Same<T> x) {
   return assay::emulator::atomic(at, [=](T old) { return old == expected ? x : old; });
 }
 
@@ -444,6 +451,8 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   }
 ASSAY_MIN_MAX(int)
 ASSAY_MIN_MAX(unsigned)
+ASSAY_MIN_MAX(long)
+ASSAY_MIN_MAX(unsigned long)
 ASSAY_MIN_MAX(long long)
 ASSAY_MIN_MAX(unsigned long long)
 #undef ASSAY_MIN_MAX

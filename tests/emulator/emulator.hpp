@@ -35,11 +35,13 @@ struct Options {
   unsigned shared_limit_bytes = 49152;  // of static and dynamic shared memory together
 };
 
-/// What the access checker or the scheduler saw.
+/// What the access checker or the scheduler saw. Races do not depend on the schedule; "uninitialised" does where it follows
+/// from one: the read came before the write this time.
 struct Finding {
   std::string
       kind;  // "race", "out of bounds", "uninitialised", "misaligned", "bad mask", "deadlock", "divergent barrier", "trap"
-  std::string what;  // one sentence: kernel, block, thread, array and offset, the other party, both code places
+  std::string what;    // one sentence: kernel, block, thread, array and offset, the other party, both code places
+  std::string places;  // the code places alone
 };
 
 struct Report {

@@ -87,11 +87,20 @@ __device__ inline void poison(const LanguageArgs& g) {
   part[threadIdx.x] = 1.f;
 }
 
+/// Lets other fibers run, and orders nothing.
+__device__ inline void pass_time(int rounds) {
+  for (int i = 0; i < rounds; ++i) __shfl_sync(all, 1.f, 0);
+}
+__device__ inline void pass_time_alone(int rounds) {
+  for (int i = 0; i < rounds; ++i) __shfl_sync(1u << threadIdx.x % 32, 1.f, static_cast<int>(threadIdx.x % 32));
+}
+
 constexpr int table[4] = {2, 3, 5, 7};
 
 __device__ inline void misuse(const LanguageArgs& g) {
   ASSAY_SHARED(float, part, 64);
   ASSAY_SHARED(const float*, address, 1);
+  ASSAY_SHARED(float, odd, 3);
   const unsigned t = threadIdx.x, lane = t % 32;
   float* const y = g.y + blockIdx.x * blockDim.x;
   switch (static_cast<Misuse>(g.which)) {
@@ -150,10 +159,18 @@ __device__ inline void misuse(const LanguageArgs& g) {
     case unwritten_shared:
       y[t] = part[t];
       break;
+    case unwritten_in_one_block:
+      if (blockIdx.x == 0) part[t] = 1.f;
+      __syncthreads();
+      y[t] = part[t];
+      break;
     case past_shared:
       part[t] = 1.f;
       __syncthreads();
       y[t] = *(&part[0] + t + 1);
+      break;
+    case across_the_end:
+      y[t] = static_cast<float>(*reinterpret_cast<const double*>(&odd[0] + 2));
       break;
     case past_global:
       g.y[gridDim.x * blockDim.x + t] = 1.f;
@@ -179,7 +196,7 @@ __device__ inline void misuse(const LanguageArgs& g) {
       part[t / 32] = 1.f;
       break;
     case atomic_then_plain:
-      atomicAdd(&g.counters[blockIdx.x], 1u);
+      atomicAdd(&g.counters[blockIdx.x], 1);
       y[t] = static_cast<float>(g.counters[blockIdx.x]);
       break;
     case no_syncwarp:
@@ -190,23 +207,62 @@ __device__ inline void misuse(const LanguageArgs& g) {
       part[t] = 1.f;
       y[t] = __shfl_sync(all, 1.f, 0) + part[t ^ 1];
       break;
+    case race_after_syncwarp:
+      __syncwarp();
+      part[t] = 1.f;
+      pass_time(1);
+      y[t] = part[t ^ 1];
+      break;
     case syncwarp_of_others:
       part[t] = 1.f;
       __syncwarp(lane < 16 ? 0xffffu : 0xffff0000u);
       y[t] = part[t ^ 16];
       break;
+    case narrower_reader:
+      if (t >= 32 || blockIdx.x != 0) break;
+      reinterpret_cast<double*>(part)[t] = 1.;
+      pass_time(1);
+      y[t] = part[2 * (t ^ 1)];
+      break;
     case read_then_write:
       part[t] = 1.f;
       __syncthreads();
       y[t] = part[t / 32 * 32];
+      pass_time(1);  // all lanes have read
       part[t] = 2.f;
       break;
     case reader_in_other_warp:
       part[t] = 1.f;
       __syncthreads();
-      y[t] = part[0];
+      if (lane == 0) y[t] = part[0];
+      pass_time(4);
       if (t == 0) part[0] = 2.f;
       break;
+    case late_reader_in_other_warp:  // after two groups of lanes of the writer's warp, which are ordered before it
+      part[t] = 1.f;
+      __syncthreads();
+      if (t < 16) __syncwarp(0xffffu);
+      if (t == 32) pass_time_alone(4);
+      if (t % 16 == 0 && t != 48) y[t] = part[0];
+      if (t < 32) {
+        pass_time(8);
+        __syncwarp();
+      }
+      if (t == 0) part[0] = 2.f;
+      break;
+    case atomics_then_reader:  // ordered after the atomic of its own warp only
+      if (lane == 0) atomicAdd(&g.counters[blockIdx.x], 1);
+      pass_time(4);
+      __syncwarp();
+      if (t == 1) y[t] = static_cast<float>(g.counters[blockIdx.x]);
+      break;
+    case last_block_reads: {  // right on hardware: ordered by a fence and an atomic
+      if (t != 0) break;
+      y[0] = 1.f;
+      __threadfence();
+      if (atomicAdd(&g.counters[0], 1u) == gridDim.x - 1) y[1] = g.y[0] + g.y[blockDim.x];
+      break;
+    }
     case ordered_by_syncwarp:
       part[t] = 1.f;
       __syncwarp();

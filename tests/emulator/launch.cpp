@@ -71,6 +71,21 @@ void make_fibers(Machine& m, const kernels::Launch& l) {
   m.warps.resize((m.fibers.size() + 31) / 32);
 }
 
+/// The launch that the runtime sees, for as long as this lives.
+class Current {
+ public:
+  explicit Current(Machine& m) {
+    machine = &m;
+    checker_launch();
+  }
+  ~Current() {
+    checker_end_launch();
+    machine = nullptr;
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+};
+
 }  // namespace
 
 void* add_shared(Machine& m, const void* key, std::size_t bytes, std::size_t alignment, const char* name) {
@@ -91,7 +106,6 @@ Report launch(const Kernel& kernel, const kernels::Launch& l, std::span<const st
   require_limits(kernel, l, args.size(), options);
 
   Machine m;
-  machine = &m;
   m.kernel = &kernel;
   m.args = args.data();
   m.options = options;
@@ -99,7 +113,7 @@ Report launch(const Kernel& kernel, const kernels::Launch& l, std::span<const st
   make_fibers(m, l);
   position.block_dim = {l.block_x, l.block_y, l.block_z};
   position.grid_dim = {l.grid_x, l.grid_y, l.grid_z};
-  checker_launch();
+  const Current current(m);
   if (l.shared_bytes > 0) {
     add_shared(m, nullptr, l.shared_bytes, 128, "dynamic shared memory");
     m.dynamic_memory = m.shared.back().memory.get();
@@ -114,8 +128,6 @@ Report launch(const Kernel& kernel, const kernels::Launch& l, std::span<const st
                    static_cast<unsigned>(b / l.grid_x / l.grid_y)});
     }
   }
-  checker_end_launch();
-  machine = nullptr;
   if (m.failure) std::rethrow_exception(m.failure);
   return std::move(m.report);
 }

@@ -93,5 +93,18 @@ TEST_CASE("softmax kernels make a row with NaN, or of nothing but -Inf, all NaN,
   }
 }
 
+TEST_CASE("a device that flushes subnormal numbers shows in softmax, and only where asked for") {
+  Memory<float> x(std::vector<float>{0, -100, -90, -80});
+  for (const bool flush : {false, true}) {
+    const kernels::SoftmaxArgs args{x.at(), nullptr, 1, 4, 4, 4, 0};
+    const auto y = clean_result<float>("softmax_online_f32", kernels::softmax_launch(args), args, &kernels::SoftmaxArgs::y, 4,
+                                       {.flush_subnormals = flush});
+    CHECK(y[0] == 1);
+    CHECK((y[1] == 0) == flush);
+    CHECK((y[2] == 0) == flush);
+    CHECK(y[3] > 0);
+  }
+}
+
 }  // namespace
 }  // namespace assay::emulator
