@@ -36,22 +36,24 @@ __device__ void conv1d_direct(const Conv1dArgs& g) {
   conv1d_write<T>(g, b, o, j, sum);
 }
 
-/// Of one group and batch entry: W as (cout/groups, cin/groups k) times the unrolled signal (cin/groups k, lout), which exists
-/// in tiles only. A block computes 64 channels x 64 positions, a thread 4 x 4 of them: channels 4 r .. 4 r + 3 and positions c,
-/// c + 16, c + 32, c + 48. Shared: both tiles, already widened.
+/// Of one group: W as (cout/groups, cin/groups k) times the unrolled signal (cin/groups k, n lout), which exists in tiles only.
+/// A block computes 64 channels x 64 columns, a thread 4 x 4 of them: channels 4 r .. 4 r + 3 and columns c, c + 16, c + 32,
+/// c + 48; column b lout + j is position j of batch entry b. Shared: both tiles, already widened.
 template <class T>
 __device__ void conv1d_implicit_gemm(const Conv1dArgs& g) {
   using C = Compute<T>;
   constexpr unsigned tile = conv1d_tile, step = conv1d_tile_terms, row = tile + 1;  // + 1: other banks
   ASSAY_SHARED(C, w_tile, step * row);                                              // (term, channel)
-  ASSAY_SHARED(C, x_tile, step * tile);                                             // (term, position)
-  const long long channels = g.cout / g.groups, terms = g.cin / g.groups * g.k;
-  const long long across = (g.lout + tile - 1) / tile, down = (channels + tile - 1) / tile;
-  const long long first_position = blockIdx.x % across * tile, first_channel = blockIdx.x / across % down * tile;
-  const long long group = blockIdx.x / across / down % g.groups, b = blockIdx.x / across / down / g.groups;
-  const T* const x = conv1d_signal<T>(g, b, group * channels);
+  ASSAY_SHARED(C, x_tile, step * tile);                                             // (term, column)
+  const long long channels = g.cout / g.groups, terms = g.cin / g.groups * g.k, columns = g.n * g.lout;
+  const long long across = (columns + tile - 1) / tile, down = (channels + tile - 1) / tile;
+  const long long first_column = blockIdx.x % across * tile, first_channel = blockIdx.x / across % down * tile;
+  const long long group = blockIdx.x / across / down;
   const T* const w = static_cast<const T*>(g.w) + group * channels * g.w_output;
   const unsigned t = threadIdx.x, r = t / 16, c = t % 16;
+  // This thread loads one column of x_tile, always the same.
+  const long long column = first_column + t % tile, start_at = column % g.lout * g.stride - g.padl;
+  const T* const x = conv1d_signal<T>(g, column / g.lout, group * channels);
 
   C sum[4][4] = {};
   for (long long start = 0; start < terms; start += step) {
@@ -61,11 +63,10 @@ __device__ void conv1d_implicit_gemm(const Conv1dArgs& g) {
       w_tile[e % step * row + e / step] =
           inside ? widen(w[channel * g.w_output + term / g.k * g.w_input + term % g.k * g.w_tap]) : C(0);
     }
-    for (unsigned e = t; e < step * tile; e += conv1d_threads) {
-      const long long term = start + e / tile, position = first_position + e % tile;
-      const long long at = position * g.stride - g.padl + term % g.k * g.dilation;
-      const bool inside = term < terms && position < g.lout && at >= 0 && at < g.l;
-      x_tile[e] = inside ? widen(x[term / g.k * g.x_channel + at * g.x_position]) : C(0);
+    for (unsigned e = t / tile; e < step; e += conv1d_threads / tile) {
+      const long long term = start + e, at = start_at + term % g.k * g.dilation;
+      const bool inside = term < terms && column < columns && at >= 0 && at < g.l;
+      x_tile[e * tile + t % tile] = inside ? widen(x[term / g.k * g.x_channel + at * g.x_position]) : C(0);
     }
     __syncthreads();
     for (unsigned term = 0; term < step; ++term)
@@ -74,10 +75,13 @@ __device__ void conv1d_implicit_gemm(const Conv1dArgs& g) {
           sum[i][j] = fused(w_tile[term * row + 4 * r + i], x_tile[term * tile + c + 16 * j], sum[i][j]);
     __syncthreads();
   }
+#pragma unroll  // sums stay in registers
   for (unsigned i = 0; i < 4; ++i)
+#pragma unroll
     for (unsigned j = 0; j < 4; ++j) {
-      const long long channel = first_channel + 4 * r + i, position = first_position + c + 16 * j;
-      if (channel < channels && position < g.lout) conv1d_write<T>(g, b, group * channels + channel, position, sum[i][j]);
+      const long long channel = first_channel + 4 * r + i, to = first_column + c + 16 * j;
+      if (channel < channels && to < columns)
+        conv1d_write<T>(g, to / g.lout, group * channels + channel, to % g.lout, sum[i][j]);
     }
 }
 

@@ -32,7 +32,7 @@ inline constexpr Version conv1d_versions[] = {
 enum class Conv1dVersion { direct, implicit_gemm, depthwise };
 
 inline constexpr unsigned conv1d_threads = 256;
-inline constexpr unsigned conv1d_tile = 64;        // implicit_gemm: outputs of a block, channels and positions
+inline constexpr unsigned conv1d_tile = 64;  // implicit_gemm: outputs of a block: channels, and positions of all batch entries
 inline constexpr unsigned conv1d_tile_terms = 16;  // and products of a step
 
 constexpr bool conv1d_takes(const Conv1dArgs& g, Conv1dVersion v) {
@@ -43,7 +43,7 @@ constexpr Launch conv1d_launch(const Conv1dArgs& g, Conv1dVersion v) {
   const long long blocks = v == Conv1dVersion::direct ? ceil_div(g.n * g.cout * g.lout, conv1d_threads)
                            : v == Conv1dVersion::depthwise
                                ? g.n * g.cout * ceil_div(g.lout, conv1d_threads)
-                               : g.n * g.groups * ceil_div(g.cout / g.groups, conv1d_tile) * ceil_div(g.lout, conv1d_tile);
+                               : g.groups * ceil_div(g.cout / g.groups, conv1d_tile) * ceil_div(g.n * g.lout, conv1d_tile);
   return {.grid_x = static_cast<unsigned>(blocks), .block_x = conv1d_threads};
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "probes/ops/own_code.hpp"
 #include "probes/ops/target.hpp"
 
 namespace assay {
@@ -22,9 +23,7 @@ inline void add_eigen_facts(CallReport& r) {
 /// Sums and functions in `compute`, one rounding to `out`.
 inline CallReport eigen_report(DType in, DType compute, DType out, Contract contract) {
   CallReport r;
-  r.arithmetic.operand = in;
-  r.arithmetic.accumulator = r.arithmetic.split_format = compute;
-  r.arithmetic.output = out;
+  r.arithmetic = plain_arithmetic(in, compute, out);
   r.contract = std::move(contract);
   add_eigen_facts(r);
   return r;

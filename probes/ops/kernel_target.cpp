@@ -72,13 +72,11 @@ class KernelCall final : public Call {
         constants_(context_, work_.constants.size()) {
     for (const Operand& o : problem.operands)
       buffers_.emplace_back(context_, static_cast<std::size_t>(storage_elements(o)) * size_bytes(o.dtype));
-    KernelMemory memory{.element0 = {},
-                        .workspace = device_pointer(workspace_.address()),
-                        .constants = device_pointer(constants_.address())};
+    KernelMemory memory{
+        .element0 = {}, .workspace = device_pointer(workspace_.address()), .constants = device_pointer(constants_.address())};
     for (std::size_t i = 0; i < buffers_.size(); ++i)
-      memory.element0.push_back(
-          device_pointer(buffers_[i].address() +
-                         static_cast<std::size_t>(problem.operands[i].offset) * size_bytes(problem.operands[i].dtype)));
+      memory.element0.push_back(device_pointer(buffers_[i].address() + static_cast<std::size_t>(problem.operands[i].offset) *
+                                                                           size_bytes(problem.operands[i].dtype)));
     constants_.upload(stream_, work_.constants);
     steps_ = work_.steps(memory);
     for (const KernelStep& s : steps_) functions_.push_back(loaded_.module.function(s.entry));

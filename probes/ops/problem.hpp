@@ -28,10 +28,10 @@ struct Problem {
   std::vector<FillRule> fills;  // one per operand; outputs (Access::out) are poisoned instead
   std::vector<Convention> leans_on;
   std::uint64_t seed = 0;
-  std::int64_t repeat = 2;    // executions on the same data that must agree bit for bit
-  std::int64_t callers = 1;   // application threads that make the call at once, each on its own copy
+  std::int64_t repeat = 2;      // executions on the same data that must agree bit for bit
+  std::int64_t callers = 1;     // application threads that make the call at once, each on its own copy
   std::string queue = "plain";  // how a device target queues the operation: plain, second, graph, busy
-  bool place_at_end = false;  // operands end at a guard page instead of starting after one
+  bool place_at_end = false;    // operands end at a guard page instead of starting after one
   double flops = 0;
   std::string formats;  // column of the table: "fp32", "bf16>fp32"
 

@@ -25,9 +25,9 @@ struct Shape {
 };
 
 /// (b, heads, s, width) in the order of `bshd`, vectors `pad` elements apart.
-struct Place {
+struct HeadPlace {
   long long e, h, s, size;
-  Place(const Shape& x, long long heads, long long length, long long width) {
+  HeadPlace(const Shape& x, long long heads, long long length, long long width) {
     const long long step = width + x.pad;
     e = heads * length * step, h = x.bshd ? step : length * step, s = x.bshd ? heads * step : step, size = x.b * e;
   }
@@ -40,7 +40,7 @@ struct Problem {
   Shape s;
   DType in, c;
   double scale = 0.75;
-  Place pq, pk, pv, po;
+  HeadPlace pq, pk, pv, po;
   std::vector<double> qs, ks, vs, bs;
   std::unique_ptr<Array> q, k, v, bias;
   Array o, lse;
@@ -268,6 +268,10 @@ void check(DType t, const Shape& shape) {
 }
 
 }  // namespace
+
+TEST_CASE("attention has an entry for every version and format") {
+  check_entries("attention", kernels::attention_versions);
+}
 
 TEST_CASE("attention kernels keep their documented order and agree with long double, in any shape") {
   for (const DType t : kernel_formats) {

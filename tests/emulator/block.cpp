@@ -92,7 +92,7 @@ Missing missing_from(const Group& g, unsigned warp) {
 
 }  // namespace
 
-std::string text(Place p) {
+std::string text(CodePlace p) {
   const char* const slash = std::strrchr(p.file, '/');
   return std::string(slash ? slash + 1 : p.file) + ":" + std::to_string(p.line);
 }
@@ -110,7 +110,7 @@ void Machine::find(const std::string& kind, const std::string& places, const std
     report.findings.push_back({kind, std::string(kernel->name) + ": " + what, places});
 }
 
-int barrier(int predicate, Place place) {
+int barrier(int predicate, CodePlace place) {
   Machine& m = *machine;
   Fiber& me = *m.running;
   me.state = State::at_barrier;
@@ -140,7 +140,7 @@ void Machine::release_barrier() {
   checker_barrier();
 }
 
-void collective(unsigned mask, const Collective& kind, void* mine, Place place) {
+void collective(unsigned mask, const Collective& kind, void* mine, CodePlace place) {
   Machine& m = *machine;
   Fiber& me = *m.running;
   const unsigned bit = 1u << me.lane();
@@ -259,7 +259,7 @@ void touch_atomic(const void* at, std::size_t bytes, const void* code) {
   suspend();
 }
 
-void trap(Place place) {
+void trap(CodePlace place) {
   const Fiber& me = *machine->running;
   machine->find("trap", text(place), text_of(me) + " called __trap at " + text(place));
   end_launch();

@@ -20,7 +20,7 @@ struct Shape {
 struct Problem {
   Shape s;
   DType in, c;
-  Place px, pw, py;
+  SignalPlace px, pw, py;
   std::vector<double> xs, ws, bs;
   Array x, w, bias, y;
 
@@ -133,6 +133,10 @@ void check(DType t, const Shape& shape) {
 }
 
 }  // namespace
+
+TEST_CASE("conv1d has an entry for every version and format") {
+  check_entries("conv1d", kernels::conv1d_versions);
+}
 
 TEST_CASE("conv1d kernels keep their documented order and agree with long double, in any shape and layout") {
   for (const DType t : kernel_formats) {

@@ -19,7 +19,7 @@ struct Shape {
 struct Problem {
   Shape s;
   DType in, c;
-  Place px, pw, py;
+  SignalPlace px, pw, py;
   std::vector<double> xs, ws, bs;
   Array x, w, bias, y;
 
@@ -130,6 +130,10 @@ void check(DType t, const Shape& shape) {
 }
 
 }  // namespace
+
+TEST_CASE("conv_transpose1d has an entry for every version and format") {
+  check_entries("conv_transpose1d", kernels::conv_transpose1d_versions);
+}
 
 TEST_CASE("conv_transpose1d kernels keep their documented order and agree with long double, in any shape and layout") {
   for (const DType t : kernel_formats) {

@@ -57,20 +57,20 @@ ASSAY_UNCHECKED void run_entry(const void* args) {
 
 // ---- barriers and warps ----------------------------------------------------------------------------------------------
 
-inline void __syncthreads(assay::emulator::Place at = assay::emulator::here()) {
+inline void __syncthreads(assay::emulator::CodePlace at = assay::emulator::code_here()) {
   assay::emulator::barrier(0, at);
 }
-inline int __syncthreads_count(int predicate, assay::emulator::Place at = assay::emulator::here()) {
+inline int __syncthreads_count(int predicate, assay::emulator::CodePlace at = assay::emulator::code_here()) {
   return assay::emulator::barrier(predicate != 0, at);
 }
-inline int __syncthreads_or(int predicate, assay::emulator::Place at = assay::emulator::here()) {
+inline int __syncthreads_or(int predicate, assay::emulator::CodePlace at = assay::emulator::code_here()) {
   return assay::emulator::barrier(predicate != 0, at) != 0;
 }
-inline int __syncthreads_and(int predicate, assay::emulator::Place at = assay::emulator::here()) {
+inline int __syncthreads_and(int predicate, assay::emulator::CodePlace at = assay::emulator::code_here()) {
   return assay::emulator::barrier(predicate == 0, at) == 0;
 }
 
-inline void __syncwarp(unsigned mask = 0xffffffffu, assay::emulator::Place at = assay::emulator::here()) {
+inline void __syncwarp(unsigned mask = 0xffffffffu, assay::emulator::CodePlace at = assay::emulator::code_here()) {
   static constexpr assay::emulator::Collective kind{"__syncwarp", assay::emulator::order_lanes};
   char nothing = 0;
   assay::emulator::collective(mask, kind, &nothing, at);
@@ -104,7 +104,7 @@ ASSAY_UNCHECKED void finish_shuffle(void* const (&lanes)[32]) {
 }
 
 template <class T>
-T shuffle(unsigned mask, T value, int from, const Collective& kind, Place at) {
+T shuffle(unsigned mask, T value, int from, const Collective& kind, CodePlace at) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
   Shuffled<T> mine{value, value, from};
   collective(mask, kind, &mine, at);
@@ -119,26 +119,29 @@ inline int lane() {
 
 // As PTX shfl.sync: lanes are confined to segments of `width`, a power of two; a lane that would read beyond reads itself.
 template <class T>
-T __shfl_sync(unsigned mask, T value, int source, int width = 32, assay::emulator::Place at = assay::emulator::here()) {
+T __shfl_sync(unsigned mask, T value, int source, int width = 32,
+              assay::emulator::CodePlace at = assay::emulator::code_here()) {
   static constexpr assay::emulator::Collective kind{"__shfl_sync", assay::emulator::finish_shuffle<T>};
   const int lane = assay::emulator::lane();
   return assay::emulator::shuffle(mask, value, (lane & -width) | (source & (width - 1)), kind, at);
 }
 template <class T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, assay::emulator::Place at = assay::emulator::here()) {
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                 assay::emulator::CodePlace at = assay::emulator::code_here()) {
   static constexpr assay::emulator::Collective kind{"__shfl_up_sync", assay::emulator::finish_shuffle<T>};
   const int lane = assay::emulator::lane(), from = lane - static_cast<int>(delta);
   return assay::emulator::shuffle(mask, value, from < (lane & -width) ? lane : from, kind, at);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                   assay::emulator::Place at = assay::emulator::here()) {
+                   assay::emulator::CodePlace at = assay::emulator::code_here()) {
   static constexpr assay::emulator::Collective kind{"__shfl_down_sync", assay::emulator::finish_shuffle<T>};
   const int lane = assay::emulator::lane(), from = lane + static_cast<int>(delta);
   return assay::emulator::shuffle(mask, value, from > (lane | (width - 1)) ? lane : from, kind, at);
 }
 template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, assay::emulator::Place at = assay::emulator::here()) {
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32,
+                  assay::emulator::CodePlace at = assay::emulator::code_here()) {
   static constexpr assay::emulator::Collective kind{"__shfl_xor_sync", assay::emulator::finish_shuffle<T>};
   const int lane = assay::emulator::lane(), from = lane ^ (bits & 31);
   return assay::emulator::shuffle(mask, value, from > (lane | (width - 1)) ? lane : from, kind, at);
@@ -167,7 +170,7 @@ ASSAY_UNCHECKED void finish_reduce(void* const (&lanes)[32]) {
 }
 
 template <class T>
-T reduce(unsigned mask, T value, const Collective& kind, Place at) {
+T reduce(unsigned mask, T value, const Collective& kind, CodePlace at) {
   Reduced<T> mine{value, value};
   collective(mask, kind, &mine, at);
   return mine.result;
@@ -213,23 +216,23 @@ ASSAY_UNCHECKED void finish_match(void* const (&lanes)[32]) {
 
 }  // namespace assay::emulator
 
-inline unsigned __ballot_sync(unsigned mask, int predicate, assay::emulator::Place at = assay::emulator::here()) {
+inline unsigned __ballot_sync(unsigned mask, int predicate, assay::emulator::CodePlace at = assay::emulator::code_here()) {
   static constexpr assay::emulator::Collective kind{"__ballot_sync",
                                                     assay::emulator::finish_reduce<unsigned, assay::emulator::join_or>};
   return assay::emulator::reduce(mask, predicate ? 1u << assay::emulator::position.lane : 0u, kind, at);
 }
-inline int __any_sync(unsigned mask, int predicate, assay::emulator::Place at = assay::emulator::here()) {
+inline int __any_sync(unsigned mask, int predicate, assay::emulator::CodePlace at = assay::emulator::code_here()) {
   static constexpr assay::emulator::Collective kind{"__any_sync",
                                                     assay::emulator::finish_reduce<unsigned, assay::emulator::join_or>};
   return assay::emulator::reduce(mask, predicate ? 1u : 0u, kind, at) != 0;
 }
-inline int __all_sync(unsigned mask, int predicate, assay::emulator::Place at = assay::emulator::here()) {
+inline int __all_sync(unsigned mask, int predicate, assay::emulator::CodePlace at = assay::emulator::code_here()) {
   static constexpr assay::emulator::Collective kind{"__all_sync",
                                                     assay::emulator::finish_reduce<unsigned, assay::emulator::join_and>};
   return assay::emulator::reduce(mask, predicate ? 1u : 0u, kind, at) != 0;
 }
 template <class T>
-unsigned __match_any_sync(unsigned mask, T value, assay::emulator::Place at = assay::emulator::here()) {
+unsigned __match_any_sync(unsigned mask, T value, assay::emulator::CodePlace at = assay::emulator::code_here()) {
   static constexpr assay::emulator::Collective kind{"__match_any_sync", assay::emulator::finish_match<T>};
   struct {
     T value;
@@ -238,11 +241,12 @@ unsigned __match_any_sync(unsigned mask, T value, assay::emulator::Place at = as
   assay::emulator::collective(mask, kind, &mine, at);
   return mine.result;
 }
-#define ASSAY_REDUCE(operation, type, join)                                                                                 \
-  inline type __reduce_##operation##_sync(unsigned mask, type value, assay::emulator::Place at = assay::emulator::here()) { \
-    static constexpr assay::emulator::Collective kind{"__reduce_" #operation "_sync",                                       \
-                                                      assay::emulator::finish_reduce<type, assay::emulator::join>};         \
-    return assay::emulator::reduce(mask, value, kind, at);                                                                  \
+#define ASSAY_REDUCE(operation, type, join)                                                                         \
+  inline type __reduce_##operation##_sync(unsigned mask, type value,                                                \
+                                          assay::emulator::CodePlace at = assay::emulator::code_here()) {           \
+    static constexpr assay::emulator::Collective kind{"__reduce_" #operation "_sync",                               \
+                                                      assay::emulator::finish_reduce<type, assay::emulator::join>}; \
+    return assay::emulator::reduce(mask, value, kind, at);                                                          \
   }
 ASSAY_REDUCE(add, int, join_add<int>)
 ASSAY_REDUCE(add, unsigned, join_add<unsigned>)
@@ -304,7 +308,7 @@ template <class T>
 T __ldg(const T* at) {
   return *at;
 }
-inline void __trap(assay::emulator::Place at = assay::emulator::here()) {
+inline void __trap(assay::emulator::CodePlace at = assay::emulator::code_here()) {
   assay::emulator::trap(at);
 }
 

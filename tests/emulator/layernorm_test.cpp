@@ -176,6 +176,10 @@ void check(DType t, const Shape& shape) {
 
 }  // namespace
 
+TEST_CASE("layernorm has an entry for every version and format") {
+  check_entries("layernorm", kernels::layernorm_versions);
+}
+
 TEST_CASE("layernorm kernels keep their documented order and agree with long double, at any width") {
   for (const DType t : kernel_formats)
     for (const long long n : {1, 2, 31, 33, 255, 257, 700}) check(t, {.n = n, .padx = n % 3, .pady = n % 5});

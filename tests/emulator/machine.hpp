@@ -25,7 +25,7 @@ struct Fiber {
   Index3 index;
   unsigned number;  // in the block: x fastest
   State state;
-  Place waits_at;
+  CodePlace waits_at;
   int barrier_result;
   unsigned lane() const { return number % 32; }
   unsigned warp() const { return number / 32; }
@@ -76,7 +76,7 @@ struct Machine {
   void release_barrier();
   void resolve_standstill();
   void order_round(std::vector<Fiber*>&);
-  friend int barrier(int, Place);
+  friend int barrier(int, CodePlace);
 };
 
 /// The launch in progress.
@@ -88,7 +88,7 @@ extern Machine* machine;
 /// A new array of the block, poisoned. Throws when the limit of shared memory is passed. key nullptr: the dynamic part.
 void* add_shared(Machine&, const void* key, std::size_t bytes, std::size_t alignment, const char* name);
 
-std::string text(Place);
+std::string text(CodePlace);
 std::string text(Index3);  // "(3,0,0)"
 /// "thread (3,0,0) of block (1,0,0)"
 std::string text_of(const Fiber&);

@@ -15,11 +15,11 @@ struct Kernel {
 };
 
 /// A code place, taken where a default argument is filled in.
-struct Place {
+struct CodePlace {
   const char* file;
   int line;
 };
-constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+constexpr CodePlace code_here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   return {file, line};
 }
 
@@ -38,7 +38,7 @@ void* shared_array(const void* key, std::size_t bytes, std::size_t alignment, co
 void* dynamic_shared();
 
 /// __syncthreads; returns the sum over all threads of `predicate`, which the variants of the barrier ask for.
-int barrier(int predicate, Place);
+int barrier(int predicate, CodePlace);
 
 /// A collective of the lanes in `mask`. Each lane brings a structure of its own; the lane that completes the group runs
 /// `finish` on all of them (nullptr: the lane is absent), then everyone goes on.
@@ -46,7 +46,7 @@ struct Collective {
   const char* name;
   void (*finish)(void* const (&lanes)[32]);
 };
-void collective(unsigned mask, const Collective& kind, void* mine, Place);
+void collective(unsigned mask, const Collective& kind, void* mine, CodePlace);
 
 /// What `finish` may notice: a lane reads one that does not take part, or not all 32 lanes are there.
 void report_absent_source(int lane, int source);
@@ -57,7 +57,7 @@ void order_lanes(void* const (&lanes)[32]);
 /// Every atomic operation calls this first, with the code place it is reported by.
 void touch_atomic(const void* at, std::size_t bytes, const void* code);
 
-[[noreturn]] void trap(Place);
+[[noreturn]] void trap(CodePlace);
 
 /// The sm that the launch asked for.
 int current_sm();

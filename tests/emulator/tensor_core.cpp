@@ -83,7 +83,7 @@ void finish(void* const (&lanes)[32]) {
 }
 
 template <Operand o>
-void mma(const char* name, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], Place at) {
+void mma(const char* name, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], CodePlace at) {
   static const Collective kind{name, finish<o>};
   Fragments mine{};
   for (int i = 0; i < 4; ++i) mine.a[i] = a[i], mine.c[i] = c[i];
@@ -94,13 +94,13 @@ void mma(const char* name, float (&d)[4], const unsigned (&a)[4], const unsigned
 
 }  // namespace
 
-void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], Place at) {
+void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], CodePlace at) {
   mma<Operand::f16>("mma.m16n8k16.f16", d, a, b, c, at);
 }
-void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], Place at) {
+void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], CodePlace at) {
   mma<Operand::bf16>("mma.m16n8k16.bf16", d, a, b, c, at);
 }
-void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], Place at) {
+void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4], CodePlace at) {
   mma<Operand::tf32>("mma.m16n8k8.tf32", d, a, b, c, at);
 }
 

@@ -471,7 +471,8 @@ Op make() {
                 cblas_target("cblas", "the same with any other CBLAS"),
                 model_target(),
                 planted_target(),
-                onednn_target()};
+                onednn_target(),
+                kernel_target()};
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

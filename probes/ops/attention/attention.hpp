@@ -60,6 +60,7 @@ Target cblas_target(std::string name, std::string summary);
 Target model_target();    // "model": correct variants, variant = name
 Target planted_target();  // "planted": one fault per variant
 Target onednn_target();   // "onednn": its matmul, softmax and matmul, by path
+Target kernel_target();   // "kernel": kernels/attention.cu
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 

@@ -285,7 +285,8 @@ Op make() {
                 cblas_target("cblas", "unrolled signal and the gemm of any other CBLAS, opened by path"),
                 model_target(),
                 planted_target(),
-                onednn_target()};
+                onednn_target(),
+                kernel_target()};
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/conv1d.hpp"
+#include "probes/ops/conv1d/conv1d.hpp"
 #include "probes/ops/conv1d/targets.hpp"
 #include "probes/ops/own_code.hpp"
 

@@ -212,7 +212,7 @@ Op make() {
   op.expect = expect;
   op.bound = bound;
   op.cases = embedded_cases("conv_transpose1d");
-  op.targets = {eigen_target(), cblas_target(), model_target(), planted_target(), onednn_target()};
+  op.targets = {eigen_target(), cblas_target(), model_target(), planted_target(), onednn_target(), kernel_target()};
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

@@ -37,6 +37,7 @@ Target cblas_target();    // "openblas": its gemm, columns added by code of ours
 Target model_target();    // "model": correct variants, variant = name
 Target planted_target();  // "planted": one fault per variant
 Target onednn_target();   // "onednn": its deconvolution, by path
+Target kernel_target();   // "kernel": kernels/conv_transpose1d.cu
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 

@@ -36,6 +36,7 @@ Target eigen_target();    // "eigen": the control
 Target model_target();    // "model": correct variants, variant = name
 Target planted_target();  // "planted": one fault per variant
 Target onednn_target();   // "onednn": its layer normalization, by path
+Target kernel_target();   // "kernel": kernels/layernorm.cu
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 

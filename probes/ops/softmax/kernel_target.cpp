@@ -27,13 +27,8 @@ KernelWork work(const Problem& p, std::string_view version) {
   const std::string entry = fmt::format("softmax_{}_{}", version, kernel_format(c.in));
   out.steps = [c, entry](const KernelMemory& at) -> std::vector<KernelStep> {
     if (c.rows == 0 || c.n == 0) return {};
-    const kernels::SoftmaxArgs args{.x = at.element0[0],
-                                    .y = at.element0[1],
-                                    .rows = c.rows,
-                                    .n = c.n,
-                                    .ldx = c.ldx,
-                                    .ldy = c.ldy,
-                                    .log = c.log};
+    const kernels::SoftmaxArgs args{
+        .x = at.element0[0], .y = at.element0[1], .rows = c.rows, .n = c.n, .ldx = c.ldx, .ldy = c.ldy, .log = c.log};
     return {kernel_step(entry, kernels::softmax_launch(args), args)};
   };
   return out;
