@@ -111,14 +111,15 @@ int target_sm(const Build& build, int sm) {
 }
 
 std::vector<std::string> common_options(const Build& build) {
-  return build.fast ? std::vector<std::string>{"--std=c++17", "--use_fast_math"}
-                    : std::vector<std::string>{"--std=c++17", "--fmad=false"};
+  return build.fast ? std::vector<std::string>{"--std=c++20", "--use_fast_math"}
+                    : std::vector<std::string>{"--std=c++20", "--fmad=false"};
 }
 
 Image by_nvrtc(const Build& build, const std::string& file, int sm, const std::map<std::string, std::string>& set) {
   const bool to_ptx = build.maker != Maker::nvrtc_cubin;
   const nvrtc::Nvrtc& compiler = nvrtc::Nvrtc::open(file_of(set, "nvrtc"));
   std::vector<std::string> options = common_options(build);
+  options.push_back("--device-as-default-execution-space");  // the headers' constexpr functions serve host and device
   options.push_back(fmt::format("--gpu-architecture={}_{}", to_ptx ? "compute" : "sm", sm));
   if (!to_ptx && build.level != 3) options.push_back(fmt::format("--ptxas-options=-O{}", build.level));
   nvrtc::Result made = nvrtc::compile(compiler, file, options);
