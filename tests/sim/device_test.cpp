@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "probes/library/cuda_symbols.hpp"
 #include "tests/sim/simulated.hpp"
 
 using namespace assay::sim_test;
@@ -80,6 +81,13 @@ TEST_CASE("codes have the driver's names") {
   CHECK(library.call("cuGetErrorString", 700, &text) == 0);
   CHECK(std::string(text) == "an illegal memory access was encountered");
   CHECK(library.call("cuGetErrorName", 12345, &text) == 1);
+}
+
+TEST_CASE("everything that the product calls is there") {
+  const Library library;
+#define ASSAY_SIM_EXPORTED(name, arguments) CHECK(library.find(#name));
+  ASSAY_CUDA_SYMBOLS(ASSAY_SIM_EXPORTED)
+#undef ASSAY_SIM_EXPORTED
 }
 
 TEST_CASE("an obsolete entry says no and its name") {

@@ -21,14 +21,11 @@ Driver& driver() {
   return *one.driver;
 }
 
-void* current_context() {
-  return current;
-}
 void set_current_context(void* context) {
   current = context;
 }
-void* primary_context() {
-  return &driver();
+NewHandle primary_context() {
+  return {&driver()};
 }
 
 void require_state(const Driver& d, Needs needs) {

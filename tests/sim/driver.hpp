@@ -9,12 +9,21 @@
 #include <string>
 #include <utility>
 
+#include "probes/library/cuda_symbols.hpp"
 #include "tests/sim/image.hpp"
 #include "tests/sim/kernel.hpp"
 #include "tests/sim/queue.hpp"
 #include "tests/sim/settings.hpp"
 #include "tests/sim/status.hpp"
 
+// The product's declarations, at the top as a toolkit's header has them: an entry that is defined with other arguments does
+// not compile.
+using namespace assay::cuda;
+extern "C" {
+#define ASSAY_SIM_DECLARE(name, arguments) CUresult name arguments;
+ASSAY_CUDA_SYMBOLS(ASSAY_SIM_DECLARE)
+#undef ASSAY_SIM_DECLARE
+}
 #define ASSAY_SIM_ENTRY extern "C" __attribute__((visibility("default"))) int
 
 namespace assay::sim {
@@ -32,14 +41,23 @@ struct Function {
 
 using Graph = std::vector<Work>;
 
+/// What a caller gets: the driver's handle types are pointers to structures that nobody knows.
+struct NewHandle {
+  void* thing;
+  template <class T>
+  operator T*() const {
+    return static_cast<T*>(thing);
+  }
+};
+
 /// Things that a caller knows by an address. One that was destroyed is refused, and its address is not used again.
 template <class T>
 class Handles {
  public:
-  void* add(T thing) {
+  NewHandle add(T thing) {
     all_.push_back(std::make_unique<T>(std::move(thing)));
     known_[all_.back().get()] = true;
-    return all_.back().get();
+    return {all_.back().get()};
   }
   T& get(void* handle) {
     const auto found = known_.find(static_cast<T*>(handle));
@@ -99,9 +117,8 @@ template <class Body>
 int call(const char* name, Needs needs, Body body);
 
 void require_state(const Driver&, Needs);
-void* current_context();
 void set_current_context(void*);
-void* primary_context();
+NewHandle primary_context();
 
 template <class T>
 T& checked(T* pointer) {

@@ -109,7 +109,7 @@ ASSAY_SIM_ENTRY cuDeviceTotalMem_v2(std::size_t* bytes, int device) {
   });
 }
 
-ASSAY_SIM_ENTRY cuDevicePrimaryCtxRetain(void** context, int device) {
+ASSAY_SIM_ENTRY cuDevicePrimaryCtxRetain(CUcontext* context, int device) {
   return call("cuDevicePrimaryCtxRetain", Needs::initialised, [&](Driver& d, Lock&) {
     require_device(device);
     if (d.lost != SUCCESS) throw Refusal(static_cast<Status>(d.lost), "only a new process gets a new context");
@@ -128,9 +128,9 @@ ASSAY_SIM_ENTRY cuDevicePrimaryCtxRelease_v2(int device) {
   });
 }
 
-ASSAY_SIM_ENTRY cuCtxSetCurrent(void* context) {
+ASSAY_SIM_ENTRY cuCtxSetCurrent(CUcontext context) {
   return call("cuCtxSetCurrent", Needs::initialised, [&](Driver& d, Lock&) {
-    if (context && (context != primary_context() || d.retained == 0))
+    if (context && (context != static_cast<void*>(primary_context()) || d.retained == 0))
       throw Refusal(ERROR_INVALID_CONTEXT, "not a context of this device");
     set_current_context(context);
     return std::string();

@@ -24,7 +24,7 @@ ASSAY_SIM_ENTRY cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_byte
   });
 }
 
-ASSAY_SIM_ENTRY cuMemAlloc_v2(Address* at, std::size_t bytes) {
+ASSAY_SIM_ENTRY cuMemAlloc_v2(CUdeviceptr* at, std::size_t bytes) {
   return call("cuMemAlloc_v2", Needs::context, [&](Driver& d, Lock&) {
     d.require_no_capture("cuMemAlloc_v2");
     if (fault("alloc_fail", {.before = d.allocations})) throw Refusal(ERROR_OUT_OF_MEMORY, "planted fault alloc_fail");
@@ -34,7 +34,7 @@ ASSAY_SIM_ENTRY cuMemAlloc_v2(Address* at, std::size_t bytes) {
   });
 }
 
-ASSAY_SIM_ENTRY cuMemFree_v2(Address at) {
+ASSAY_SIM_ENTRY cuMemFree_v2(CUdeviceptr at) {
   return call("cuMemFree_v2", Needs::context, [&](Driver& d, Lock& lock) {
     if (at == 0) return std::string("nothing");
     d.require_no_capture("cuMemFree_v2");
@@ -44,7 +44,7 @@ ASSAY_SIM_ENTRY cuMemFree_v2(Address at) {
   });
 }
 
-ASSAY_SIM_ENTRY cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, void* stream) {
+ASSAY_SIM_ENTRY cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
   return call("cuMemcpyHtoDAsync_v2", Needs::context, [&](Driver& d, Lock&) {
     Stream& s = d.stream(stream);
     if (bytes == 0) return std::string("0 bytes");
@@ -59,7 +59,7 @@ ASSAY_SIM_ENTRY cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t b
   });
 }
 
-ASSAY_SIM_ENTRY cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void* stream) {
+ASSAY_SIM_ENTRY cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   return call("cuMemcpyDtoHAsync_v2", Needs::context, [&](Driver& d, Lock&) {
     Stream& s = d.stream(stream);
     if (bytes == 0) return std::string("0 bytes");
@@ -75,7 +75,7 @@ ASSAY_SIM_ENTRY cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, 
   });
 }
 
-ASSAY_SIM_ENTRY cuMemsetD8Async(Address to, unsigned char byte, std::size_t bytes, void* stream) {
+ASSAY_SIM_ENTRY cuMemsetD8Async(CUdeviceptr to, unsigned char byte, std::size_t bytes, CUstream stream) {
   return call("cuMemsetD8Async", Needs::context, [&](Driver& d, Lock&) {
     Stream& s = d.stream(stream);
     if (bytes == 0) return std::string("0 bytes");

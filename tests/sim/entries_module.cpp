@@ -87,7 +87,7 @@ void refuse_launch(const Function& f) {
 
 }  // namespace
 
-ASSAY_SIM_ENTRY cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* options, void** values) {
+ASSAY_SIM_ENTRY cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, int* options, void** values) {
   return call("cuModuleLoadDataEx", Needs::context, [&](Driver& d, Lock&) {
     d.require_no_capture("cuModuleLoadDataEx");
     if (!image) throw Refusal(ERROR_INVALID_VALUE, "no image");
@@ -103,7 +103,7 @@ ASSAY_SIM_ENTRY cuModuleLoadDataEx(void** module, const void* image, unsigned co
   });
 }
 
-ASSAY_SIM_ENTRY cuModuleUnload(void* module) {
+ASSAY_SIM_ENTRY cuModuleUnload(CUmodule module) {
   return call("cuModuleUnload", Needs::context, [&](Driver& d, Lock& lock) {
     d.modules.get(module);
     d.wait_for_all(lock);
@@ -112,7 +112,7 @@ ASSAY_SIM_ENTRY cuModuleUnload(void* module) {
   });
 }
 
-ASSAY_SIM_ENTRY cuModuleGetFunction(void** function, void* module, const char* name) {
+ASSAY_SIM_ENTRY cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   return call("cuModuleGetFunction", Needs::context, [&](Driver& d, Lock&) {
     if (!name || !*name) throw Refusal(ERROR_INVALID_VALUE, "no name");
     checked(function) = d.functions.add(function_of(d.modules.get(module).image, name));
@@ -120,7 +120,7 @@ ASSAY_SIM_ENTRY cuModuleGetFunction(void** function, void* module, const char* n
   });
 }
 
-ASSAY_SIM_ENTRY cuFuncGetAttribute(int* value, int number, void* function) {
+ASSAY_SIM_ENTRY cuFuncGetAttribute(int* value, int number, CUfunction function) {
   return call("cuFuncGetAttribute", Needs::context, [&](Driver& d, Lock&) {
     const Function& f = d.functions.get(function);
     const auto known = [&]() -> std::size_t {
@@ -145,7 +145,7 @@ ASSAY_SIM_ENTRY cuFuncGetAttribute(int* value, int number, void* function) {
   });
 }
 
-ASSAY_SIM_ENTRY cuFuncSetAttribute(void* function, int number, int value) {
+ASSAY_SIM_ENTRY cuFuncSetAttribute(CUfunction function, int number, int value) {
   return call("cuFuncSetAttribute", Needs::context, [&](Driver& d, Lock&) {
     constexpr int dynamic_shared_bytes = 8, carveout = 9;
     Function& f = d.functions.get(function);
@@ -161,8 +161,8 @@ ASSAY_SIM_ENTRY cuFuncSetAttribute(void* function, int number, int value) {
   });
 }
 
-ASSAY_SIM_ENTRY cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                               unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream, void** parameters,
+ASSAY_SIM_ENTRY cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                               unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** parameters,
                                void** extra) {
   return call("cuLaunchKernel", Needs::context, [&](Driver& d, Lock&) {
     const Function& f = d.functions.get(function);

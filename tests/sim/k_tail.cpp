@@ -2,7 +2,9 @@
 // The planted fault k_tail: which number of a kernel's arguments is the length of its sums.
 #include <cstring>
 
-#include "kernels/softmax.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/conv1d.hpp"
+#include "kernels/conv_transpose1d.hpp"
 #include "tests/sim/kernel.hpp"
 
 namespace assay::sim {
@@ -12,7 +14,11 @@ struct Length {
   std::string_view kernels;  // beginning of their names
   std::size_t offset;        // of a long long in the arguments
 };
-constexpr Length lengths[] = {{"softmax_", offsetof(kernels::SoftmaxArgs, n)}};
+constexpr Length lengths[] = {
+    {"conv1d_", offsetof(kernels::Conv1dArgs, k)},
+    {"conv_transpose1d_", offsetof(kernels::ConvTranspose1dArgs, k)},
+    {"attention_", offsetof(kernels::AttentionArgs, d)},
+};
 
 }  // namespace
 

@@ -14,7 +14,7 @@
 namespace assay::sim {
 
 /// An address on the device. Bits 63 and 47 differ, so no CPU can follow it by mistake.
-using Address = std::uint64_t;
+using Address = unsigned long long;
 inline constexpr Address address_tag = 0xDE71'0000'0000'0000;
 
 /// Allocations lie 256 bytes aligned at the end of their pages, with inaccessible pages between them; the address of one that

@@ -14,7 +14,7 @@
 
 namespace assay::sim_test {
 
-using Address = std::uint64_t;
+using Address = unsigned long long;
 using Handle = void*;
 using Environment = std::initializer_list<std::pair<const char*, std::string>>;
 
