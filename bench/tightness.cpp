@@ -105,7 +105,8 @@ int main(int argc, char** argv) {
     for (const Family family : product_families())
       for (const auto& [in, out] : tightness::formats_of(model))
         for (const std::int64_t k : {0, 1, 2, 3, 7, 64, 1000, 4096})
-          if (k <= largest_k && (k > 0 || family == Family::normal)) jobs.push_back({&model, family, in, out, k, {}});
+          if (holds(in, family) && k <= largest_k && (k > 0 || family == Family::normal))
+            jobs.push_back({&model, family, in, out, k, {}});
 #pragma omp parallel for schedule(dynamic)
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     Job& j = jobs[i];

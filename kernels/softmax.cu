@@ -9,11 +9,10 @@ namespace assay::kernels {
 /// y = exp(x - largest) / sum, or x - largest - ln(sum), for this thread's share of the row.
 template <class T>
 __device__ void softmax_write(const SoftmaxArgs& g, const T* x, Compute<T> largest, Compute<T> sum) {
-  T* const y = static_cast<T*>(g.y) + blockIdx.x * g.ldy;
   const Compute<T> log_sum = g.log ? logarithm(sum) : 0;
   for (long long j = threadIdx.x; j < g.n; j += softmax_threads) {
     const Compute<T> shifted = widen(x[j]) - largest;
-    y[j] = narrow<T>(g.log ? shifted - log_sum : exponential(shifted) / sum);
+    store<T>(g.y, blockIdx.x * g.ldy + j, g.log ? shifted - log_sum : exponential(shifted) / sum, g.y_is_f32);
   }
 }
 

@@ -10,7 +10,8 @@ struct SoftmaxArgs {
   const void* x;  // (rows, n), ldx elements from row to row
   void* y;        // (rows, n), ldy
   long long rows, n, ldx, ldy;
-  int log;  // 1: log-softmax
+  int log;       // 1: log-softmax
+  int y_is_f32;  // 1: Y is fp32 whatever X is; not for fp64
 };
 
 inline constexpr unsigned softmax_threads = 256;

@@ -12,7 +12,11 @@ std::string describe(const Arithmetic& a) {
     return s.back() == '.' ? s.substr(0, s.size() - 1) : s;
   };
   std::string s = text(a.operand) + " operands, ";
-  if (a.accumulation == Accumulation::nearest)
+  if (a.operand_rounding == Rounding::toward_zero) s = text(a.operand) + " operands by truncation, ";
+  if (a.operand_rounding == Rounding::nearest_away) s = text(a.operand) + " operands with ties away from zero, ";
+  if (is_integer(a.accumulator))
+    s += "exact " + text(a.accumulator) + " sums";
+  else if (a.accumulation == Accumulation::nearest)
     s += text(a.accumulator) + " sums to nearest";
   else
     s += "blocks of " + std::to_string(a.block) + " products truncated to " + std::to_string(a.fraction_bits) + " bits, " +

@@ -18,11 +18,12 @@ enum class Transform : std::uint8_t { none, winograd_2, winograd_4, winograd_6, 
 
 /// How one sum of k products is rounded. Every field is a fact about the target, not a tolerance.
 struct Arithmetic {
-  DType operand = DType::f32;      // format the operands are reduced to before they are multiplied
-  DType accumulator = DType::f32;  // f32, f64 or f16
+  DType operand = DType::f32;  // format the operands are reduced to before they are multiplied
+  Rounding operand_rounding = Rounding::nearest;
+  DType accumulator = DType::f32;  // f32, f64, f16 or i32
   Accumulation accumulation = Accumulation::nearest;
   int block = 1;          // nb: products fused per step (tensor_core)
-  int fraction_bits = 0;  // F: bits kept at alignment (tensor_core)
+  int fraction_bits = 0;  // F: bits kept at alignment (tensor_core); below 23, sums keep no more than F either (e8m13)
   int splits = 1;         // split-K slices; their partial sums are stored in split_format
   DType split_format = DType::f32;
   DType output = DType::f32;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -11,6 +12,7 @@ namespace assay {
 namespace {
 
 constexpr double u64 = 0x1p-53;
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// What does not depend on the element.
 struct Terms {
@@ -23,6 +25,8 @@ struct Terms {
   double output_absolute = 0;
   double hard_factor = 0;  // T_hard before the output = hard_factor * (S + |beta c|)
   bool tensor_core = false;
+  bool integer = false, scaled = false;  // sums in an integer format; alpha or beta*c follows
+  bool truncated_operands = false;
 };
 
 bool narrower(DType t, DType than) {
@@ -42,6 +46,8 @@ double compose(double a, double b) {
 double hard_factor(const Terms& t, bool fp64_reference) {
   // Roundings that one product can meet: its own, alpha, k - 1 additions to its fellows and one to beta*c.
   double f = growth(t.k + 1 + (t.has_addend ? 1 : 0), t.u_acc);
+  // Integers add exactly; what scales the sum works in fp32: the conversion of the sum, alpha, beta*c, their addition.
+  if (t.integer) f = t.scaled ? growth(4, t.u_acc) : 0;
   // Tensor core: a step errs by at most g times all it adds; then split-K additions, alpha, the addition of beta*c.
   if (t.tensor_core) f = compose(growth(t.steps, t.step_error), growth(t.splits + 1 + (t.has_addend ? 1 : 0), t.u_acc));
   f = compose(f, growth(2, t.u_operand));       // both operands
@@ -56,6 +62,11 @@ Terms terms_of(const Expected& e, const Arithmetic& a, std::optional<DType> inpu
   t.has_addend = !e.addend.empty();
   t.u_acc = unit_roundoff(a.accumulator);
   t.tensor_core = a.accumulation == Accumulation::tensor_core;
+  t.integer = is_integer(a.accumulator);
+  t.scaled = t.has_addend || e.abs_alpha != 1;
+  if (t.integer) t.u_acc = t.scaled ? unit_roundoff(DType::f32) : 0;
+  if (t.integer && (t.tensor_core || a.splits > 1 || !is_integer(a.operand)))
+    throw std::invalid_argument("bound: an integer accumulator adds integer operands in one piece, got " + describe(a));
   t.splits = std::max(1, a.splits);
   if (narrower(a.output, a.accumulator)) {
     t.u_out = unit_roundoff(a.output);
@@ -67,20 +78,30 @@ Terms terms_of(const Expected& e, const Arithmetic& a, std::optional<DType> inpu
       throw std::invalid_argument("bound: a tensor-core arithmetic needs block and fraction_bits, got " + describe(a));
     t.steps = std::ceil(t.k / a.block) + (a.splits > 1 ? t.splits : 0);
     // RZ to fp32 errs by up to one ulp, 2u; a narrower accumulator is rounded to nearest, u.
-    const double final_rounding = a.accumulator == DType::f32 ? 2 * t.u_acc : t.u_acc;
+    // An fp32 that keeps only F < 23 fraction bits (e8m13) errs by up to 2^-F.
+    const double final_rounding =
+        a.accumulator == DType::f32 ? std::max(2 * t.u_acc, std::ldexp(1.0, -a.fraction_bits)) : t.u_acc;
     t.step_error = (a.block + 1) * std::ldexp(1.0, -a.fraction_bits) + final_rounding;
   }
   // A product, a scaled operand, alpha*sum or beta*c that underflows errs by at most one subnormal step, which whatever
   // multiplies it afterwards (alpha; the other operand, when alpha was applied to one) enlarges.
   const double enlarged = std::max(1.0, e.abs_alpha) * e.largest_input;
-  t.absolute = (t.k + 2) * smallest_subnormal(a.accumulator) * (e.abs_alpha == 1 ? 1 : enlarged);
+  if (!t.integer) t.absolute = (t.k + 2) * smallest_subnormal(a.accumulator) * (e.abs_alpha == 1 ? 1 : enlarged);
   if (input && narrower(a.operand, *input)) {
-    t.u_operand = unit_roundoff(a.operand);
-    t.absolute += t.k * smallest_subnormal(a.operand) * enlarged;
+    t.truncated_operands = a.operand_rounding == Rounding::toward_zero;
+    const double steps = t.truncated_operands ? 2 : 1;  // RZ errs by up to one ulp, twice what RN does
+    t.u_operand = steps * unit_roundoff(a.operand);
+    t.absolute += steps * t.k * smallest_subnormal(a.operand) * enlarged;
   }
-  t.hard_factor = hard_factor(t, e.value_lo.empty());
-  if (e.value_lo.empty()) t.u_acc += u64;  // the fp64 reference rounds like one more accumulator
+  const bool fp64_reference = e.value_lo.empty() && !t.integer;  // sums of integers below 2^53 are exact in fp64
+  t.hard_factor = hard_factor(t, fp64_reference);
+  if (fp64_reference) t.u_acc += u64;  // the fp64 reference rounds like one more accumulator
   return t;
+}
+
+/// What alpha made of one unit of the sum.
+double scale(const Expected& e) {
+  return e.abs_alpha > 0 ? e.abs_alpha : 1;
 }
 
 /// sqrt(a^2 + b^2 + c^2), scaled so that nothing overflows. (std::hypot binds to GLIBC_2.35, newer than a release may need.)
@@ -123,6 +144,8 @@ double iid_scale(const Terms& t, const Magnitudes& m, double nearest, double fus
   }
   if (t.u_split > 0)  // the same law with `splits` terms, each partial of mean square (R2 + dot^2/splits)/splits
     sum += nearest * t.u_split * std::sqrt(t.splits) * root_sum_squares(p, m.root_sq / std::sqrt(t.splits), m.dot / t.splits);
+  // Truncated operands shrink every product, on average by less than (1 + u)^2 - 1: a bias on the sum itself.
+  if (t.truncated_operands) sum += growth(2, t.u_operand) * m.dot;
   return sum + operand * t.u_operand * m.root_sq;
 }
 
@@ -140,11 +163,20 @@ Bound product_sum_bound(const Expected& e, const Arithmetic& a, bool exchangeabl
   const Terms t = terms_of(e, a, input);
   Bound b;
   b.exact = exact && t.u_split == 0 && t.u_operand == 0;  // partials or operands that are rounded are not exact
+  if (t.integer) {  // exact unless it leaves the format, whose wrapping or saturation nobody promises
+    const double limit = largest_finite(a.accumulator);
+    const bool fits = std::all_of(e.sum_abs.begin(), e.sum_abs.end(), [&](double s) { return s <= limit * scale(e); });
+    b.exact = fits && !t.scaled && t.u_operand == 0;
+    exchangeable = false;
+  }
   b.hard.assign(count, 0);
   if (b.exact) {
     b.iid = b.hard;
     return b;
   }
+  const double rms_gate = threshold(t.tensor_core ? "rms_tensor_core" : "rms_nearest").value;
+  // The gate is made for accumulation; both operands' roundings have an RMS of up to sqrt(2/3) u_op sqrt(R2) of their own.
+  const double operand_statistic = t.u_out > 0 ? 1 : 1 / rms_gate;
   if (exchangeable) b.iid.assign(count, 0), b.statistic.assign(count, 0);
   const double nearest = threshold("iid_nearest").value, fused = threshold("iid_tensor_core").value,
                operand = threshold("iid_operand").value;
@@ -154,16 +186,17 @@ Bound product_sum_bound(const Expected& e, const Arithmetic& a, bool exchangeabl
     const double all = m.sum_abs + m.addend;
     if (all == 0) continue;  // only zeros are added: the result is exactly zero
     b.hard[i] = with_output(t, m, t.hard_factor * all + t.absolute);
+    if (t.integer && m.sum_abs > largest_finite(a.accumulator) * scale(e)) b.hard[i] = infinity;
     if (!exchangeable) continue;
     b.iid[i] = with_output(t, m, iid_scale(t, m, nearest, fused, operand) + t.absolute);
-    b.statistic[i] = iid_scale(t, m, 1, 1, 1) + t.absolute;
+    b.statistic[i] = iid_scale(t, m, 1, 1, operand_statistic) + t.absolute;
   }
   if (exchangeable && count >= static_cast<std::size_t>(threshold("rms_least_outputs").value) &&
       !narrower(a.accumulator, DType::f32)) {
     if (t.u_out > 0)
       b.out_rms_gate = threshold("rms_output_rounding").value;
     else
-      b.rms_gate = threshold(t.tensor_core ? "rms_tensor_core" : "rms_nearest").value;
+      b.rms_gate = rms_gate;
   }
   return b;
 }

@@ -273,6 +273,10 @@ Judge make_judge(const Operand& output, std::span<const std::byte> storage, cons
                                 " elements to compare, expectation and bound describe " + std::to_string(count) + " and " +
                                 std::to_string(bound.hard.size()));
   require_storage(output, storage);
+  // Their overflow rule (saturate, or NaN) is not part of an arithmetic, so a clamped element could not be judged.
+  if (stored_bits(output.dtype) == 8)
+    throw std::invalid_argument("compare: output " + output.role + " is " + std::string(name(output.dtype)) +
+                                ", which cannot be judged: ask for fp32, fp64, bf16, fp16 or int32 results");
   const double enlarged = std::max(1.0, e.abs_alpha) * e.largest_input;
   double limit = largest_finite(a.accumulator);
   if (a.splits > 1) limit = std::min(limit, largest_finite(a.split_format));

@@ -93,7 +93,7 @@ Digest digest_values(const Operand& o, std::span<const std::byte> storage) {
   each_block(o, storage, [&](std::span<std::byte> bytes) {
     for (std::size_t at = 0; at < bytes.size(); at += size) {
       const std::uint64_t bits = load_bits(o.dtype, &bytes[at]);
-      if (bits == sign_bit(f)) store_bits(o.dtype, &bytes[at], 0);
+      if (!is_integer(o.dtype) && bits == sign_bit(f)) store_bits(o.dtype, &bytes[at], 0);
       if (is_nan(o.dtype, bits)) store_bits(o.dtype, &bytes[at], quiet_nan_bits(f));
     }
     stream.add(bytes.data(), bytes.size());

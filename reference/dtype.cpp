@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "reference/format_bits.hpp"
@@ -40,17 +42,7 @@ Parts take_apart(const Format& f, std::uint64_t bits) {
   const int field = static_cast<int>(m >> (f.precision - 1));
   const bool negative = (bits & sign_bit(f)) != 0;
   if (field == 0) return {negative, m, f.emin - (f.precision - 1)};
-  return {negative, (m & (hidden - 1)) | hidden, field - f.emax - (f.precision - 1)};
-}
-
-std::uint64_t encode_double(DType t, double x, Rounding rounding) {
-  const Format& f = format(t);
-  const auto bits = std::bit_cast<std::uint64_t>(x);
-  const std::uint64_t m = magnitude(f64, bits);
-  if (m > infinity_bits(f64)) return quiet_nan_bits(f);
-  if (m == infinity_bits(f64)) return infinity_bits(f) | (bits != m ? sign_bit(f) : 0);
-  const Parts p = take_apart(f64, bits);
-  return encode_integer(f, p.negative, p.significand, p.exponent, false, rounding);
+  return {negative, (m & (hidden - 1)) | hidden, field - 1 + f.emin - (f.precision - 1)};
 }
 
 double from_parts(std::uint64_t significand, int exponent) {
@@ -66,13 +58,26 @@ const Format& format(DType t) {
 std::optional<DType> parse_dtype(std::string_view name) {
   for (const Format& f : formats) {
     if (name == f.name) return f.dtype;
-    // Case ids write f32 for fp32; bf16 has one spelling.
+    // Case ids write f32 for fp32 and i8 for int8; the others have one spelling.
     if (f.name.starts_with("fp") && name.starts_with('f') && name.substr(1) == f.name.substr(2)) return f.dtype;
+    if (f.name.starts_with("int") && name.starts_with('i') && name.substr(1) == f.name.substr(3)) return f.dtype;
   }
   return std::nullopt;
 }
 
+bool is_integer(DType t) {
+  return format(t).kind == Kind::integer;
+}
+
+std::size_t stored_bits(DType t) {
+  if (t == DType::tf32)
+    throw std::logic_error(
+        "format tf32 has no storage of its own: store fp32 and name tf32 as the format that operands are reduced to");
+  return static_cast<std::size_t>(format(t).bits);
+}
+
 double unit_roundoff(DType t) {
+  if (is_integer(t)) return 0;
   return from_parts(1, -format(t).precision);
 }
 double largest_finite(DType t) {
@@ -89,11 +94,21 @@ double decode(DType t, std::uint64_t bits) {
   return std::bit_cast<double>(widen_to_f64(format(t), bits));
 }
 
-std::uint64_t encode(DType t, double x) {
-  return encode_double(t, x, Rounding::nearest);
+std::uint64_t encode(DType t, double x, Rounding rounding, Overflow overflow) {
+  const Format& f = format(t);
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  const std::uint64_t m = magnitude(f64, bits);
+  const bool negative = bits != m;
+  if (m > infinity_bits(f64)) return quiet_nan_bits(f);
+  if (m == infinity_bits(f64)) {
+    if (f.kind == Kind::integer) return encode_whole(f, negative, 1, 64, false, rounding);
+    return (negative ? sign_bit(f) : 0) | (overflow == Overflow::saturate ? largest_finite_bits(f) : overflow_bits(f));
+  }
+  const Parts p = take_apart(f64, bits);
+  return encode_integer(f, p.negative, p.significand, p.exponent, false, rounding, overflow);
 }
 std::uint64_t encode_toward_zero(DType t, double x) {
-  return encode_double(t, x, Rounding::toward_zero);
+  return encode(t, x, Rounding::toward_zero);
 }
 
 std::uint64_t encode(DType t, double hi, double lo) {
@@ -130,6 +145,7 @@ std::uint64_t encode(DType t, double hi, double lo) {
 
 std::int64_t ulp_index(DType t, std::uint64_t bits) {
   const Format& f = format(t);
+  if (f.kind == Kind::integer) return static_cast<std::int64_t>(decode(t, bits));
   const auto m = static_cast<std::int64_t>(magnitude(f, bits));
   return (bits & sign_bit(f)) != 0 ? -m : m;
 }
@@ -144,15 +160,15 @@ std::int64_t ulp_distance(DType t, std::uint64_t a, std::uint64_t b) {
 }
 
 bool is_nan(DType t, std::uint64_t bits) {
-  return magnitude(format(t), bits) > infinity_bits(format(t));
+  return is_nan_magnitude(format(t), magnitude(format(t), bits));
 }
 bool is_inf(DType t, std::uint64_t bits) {
-  return magnitude(format(t), bits) == infinity_bits(format(t));
+  return format(t).kind == Kind::ieee && magnitude(format(t), bits) == infinity_bits(format(t));
 }
 bool is_subnormal(DType t, std::uint64_t bits) {
   const Format& f = format(t);
   const std::uint64_t m = magnitude(f, bits);
-  return m != 0 && m >> (f.precision - 1) == 0;
+  return f.kind != Kind::integer && m != 0 && m >> (f.precision - 1) == 0;
 }
 
 namespace {
@@ -174,6 +190,8 @@ void store(std::byte* at, std::uint64_t bits) {
 
 std::uint64_t load_bits(DType t, const std::byte* at) {
   switch (size_bytes(t)) {
+    case 1:
+      return load<std::uint8_t>(at);
     case 2:
       return load<std::uint16_t>(at);
     case 4:
@@ -185,6 +203,8 @@ std::uint64_t load_bits(DType t, const std::byte* at) {
 
 void store_bits(DType t, std::byte* at, std::uint64_t bits) {
   switch (size_bytes(t)) {
+    case 1:
+      return store<std::uint8_t>(at, bits);
     case 2:
       return store<std::uint16_t>(at, bits);
     case 4:

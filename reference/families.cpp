@@ -295,7 +295,7 @@ std::uint64_t balanced_bits(const Recipe& r, const Position& p) {
 }
 
 std::uint64_t pattern_bits(const Recipe& r, const Position& p) {
-  if (r.format->bits == 16) return p.index & 0xFFFF;
+  if (r.format->bits <= 16) return p.index & ((std::uint64_t{1} << r.format->bits) - 1);
   const PhiloxCounter w = words(r, p.index);
   return r.format->bits == 32 ? w[0] : std::uint64_t{w[1]} << 32 | w[0];
 }

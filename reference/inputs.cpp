@@ -112,6 +112,10 @@ Recipe recipe_of(const Operand& o, const FillRule& rule, std::uint64_t seed) {
   if (rule.family == Family::integer && rule.limit < 1)
     throw std::invalid_argument("integer fill of operand " + o.role + " has limit " + std::to_string(rule.limit) +
                                 ", expected at least 1: such a fill is all zeros and cannot fail");
+  if (!holds(o.dtype, rule.family))
+    throw std::invalid_argument("input family " + std::string(name(rule.family)) + " does not fit format " +
+                                std::string(name(o.dtype)) + " of operand " + o.role +
+                                ": use integer, reveal, ones, sign or patterns there (fp8 also normal, uniform)");
   Recipe r{.format = &format(o.dtype), .rule = rule, .seed = seed, .stream = o.stream};
   // C is read and written, or has no contracted axis of its own.
   r.addend = o.access != Access::in || rule.inner_axis == rule.outer_axis;
@@ -164,6 +168,9 @@ void walk(const Recipe& r, std::vector<Axis> axes, std::size_t size, std::byte* 
     draw(r, p, last.step, count, bits);
     std::byte* const at = origin + out * static_cast<std::int64_t>(size);
     switch (size) {
+      case 1:
+        store<std::uint8_t>(bits, count, last.out, at);
+        break;
       case 2:
         store<std::uint16_t>(bits, count, last.out, at);
         break;
@@ -263,14 +270,34 @@ void fill(const Operand& o, const FillRule& rule, std::uint64_t seed, std::span<
   walk(r, axes, size_bytes(o.dtype), storage.data() + o.offset * static_cast<std::int64_t>(size_bytes(o.dtype)));
 }
 
+bool holds(DType t, Family family) {
+  if (stored_bits(t) > 8 && !is_integer(t)) return true;
+  switch (family) {
+    case Family::integer:
+    case Family::reveal:
+    case Family::ones:
+    case Family::sign:
+    case Family::patterns:
+      return true;
+    case Family::normal:
+    case Family::uniform:
+      return !is_integer(t);
+    default:
+      return false;
+  }
+}
+
 std::int64_t integer_limit(std::int64_t k, int exact_bits, DType operand) {
   // 2^10 is enough for every product to tell in fp32; fp64 needs sums beyond 2^24, or a product computed in fp32 would be exact
   // too.
-  const std::int64_t cap = std::int64_t{1} << std::min(operand == DType::f64 ? 20 : 10, format(operand).precision);
+  // int8 ends one short of 2^7.
+  const std::int64_t cap = (std::int64_t{1} << std::min(operand == DType::f64 ? 20 : 10, format(operand).precision)) -
+                           (operand == DType::i8 ? 1 : 0);
   if (exact_bits < 0) return 0;
   if (k <= 0) return cap;
-  const std::int64_t largest_square = (std::int64_t{1} << std::min(exact_bits, 62)) / k;  // L*L <= floor(2^bits / k)
-  std::int64_t limit = 0;                                                                 // integer square root, bit by bit
+  const std::int64_t largest_square = ((std::int64_t{1} << std::min(exact_bits, 62)) - (is_integer(operand) ? 1 : 0)) /
+                                      k;  // L*L <= floor(2^bits / k), and a sum of 2^31 is not an int32
+  std::int64_t limit = 0;                 // integer square root, bit by bit
   for (int bit = 30; bit >= 0; --bit) {
     const std::int64_t more = limit | std::int64_t{1} << bit;
     if (more * more <= largest_square) limit = more;

@@ -39,7 +39,7 @@ enum class Family : std::uint8_t {
   // Rows of activations, for normalisation and elementwise operations.
   offset,    // normal plus or minus 2^FillRule::limit, one sign per row: limit is the logarithm of mean over deviation
   balanced,  // +1 and -1 in equal number per row (one 0 when it is odd): mean 0, variance 1 without rounding
-  patterns,  // every bit pattern of a 16-bit format in turn, NaN and Inf included; wider formats: random patterns
+  patterns,  // every bit pattern of an 8- or 16-bit format in turn, NaN and Inf included; wider formats: random patterns
 };
 
 std::string_view name(Family);
@@ -56,6 +56,10 @@ std::span<const Family> logit_families();
 bool exchangeable(Family);
 /// Whether a correct implementation must return exactly the rounded true value (given the limits hold).
 bool exact(Family);
+
+/// Whether a format can hold a family. 8-bit and integer formats hold few: the others scale values beyond their range, or need
+/// Inf or fine steps. `generate` and `fill` throw std::invalid_argument for the rest.
+bool holds(DType, Family);
 
 /// How an operand takes part in a product, so that a family can treat its contraction axis and its outer axis apart.
 struct FillRule {
@@ -78,6 +82,7 @@ std::vector<std::uint64_t> generate(const Operand&, const FillRule&, std::uint64
 void fill(const Operand&, const FillRule&, std::uint64_t seed, std::span<std::byte> storage);
 
 /// Largest integer L such that k products of integers up to L, in any order, stay exact: k*L*L <= 2^bits; also <= 2^p_operand.
+/// Integer operands: k*L*L < 2^bits, bits = 31 for an int32 sum; also <= 127 for int8.
 std::int64_t integer_limit(std::int64_t k, int exact_bits, DType operand);
 
 /// Width of the reveal family's odd integers on the left: 13 for fp32, 30 for fp64 (more than fp32 holds), else p.

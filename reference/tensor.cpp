@@ -63,6 +63,16 @@ void decode_packed(DType t, const std::byte* bits, std::int64_t count, double* o
       return decode_packed<DType::bf16, std::uint16_t>(bits, count, out);
     case DType::f16:
       return decode_packed<DType::f16, std::uint16_t>(bits, count, out);
+    case DType::e4m3:
+      return decode_packed<DType::e4m3, std::uint8_t>(bits, count, out);
+    case DType::e5m2:
+      return decode_packed<DType::e5m2, std::uint8_t>(bits, count, out);
+    case DType::i8:
+      return decode_packed<DType::i8, std::uint8_t>(bits, count, out);
+    case DType::i32:
+      return decode_packed<DType::i32, std::uint32_t>(bits, count, out);
+    case DType::tf32:
+      static_cast<void>(stored_bits(t));  // throws
   }
 }
 

@@ -121,7 +121,8 @@ std::string label_words(const Record& r) {
       {"MODE", "The result is that of a lower precision than declared."},
       {"OVERFLOW-EXPECTED", "The true value may exceed the format, so infinity and a finite number are both accepted."},
       {"POLICY", "The library follows another convention than the case leans on; nobody promised this one."},
-      {"MISTRUSTED", "The case could not have seen a fault, so its result says little."}};
+      {"MISTRUSTED", "The case could not have seen a fault, so its result says little."},
+      {"BUILD", "One kernel source compiled in two ways gives different bits."}};
   const auto it = words.find(r.label);
   if (it != words.end()) return it->second;
   return r.verdict == Verdict::fault ? "The call crashed, hung or returned an error."
@@ -316,9 +317,11 @@ std::string markdown_report(std::span<const Record> raw, const Environment& envi
   public_facts.folder = redact(facts.folder);
   public_facts.resume = redact(facts.resume);
 
+  std::string probed = device_words(facts);
+  probed.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(probed.front())));
   const std::string head =
       fmt::format("# Assay: {}\n\n**What to do next:** {}\n\n{}.\n\n", plain(headline(records, public_facts), 240),
-                  code(next_command(records, public_facts), 1500), facts.gpu_probed ? "A GPU was probed" : "No GPU was probed");
+                  code(next_command(records, public_facts), 1500), probed);
   const std::string table = "## Results\n\n" + counts_table(records) + "\n";
   const auto not_run = [](const Record& r) { return r.verdict == Verdict::unsupported || r.verdict == Verdict::unavailable; };
   const auto noted = [&](const Record& r) { return !r.label.empty() && !not_run(r) && !in_detail(r); };

@@ -49,7 +49,7 @@ struct Record {
   bool required = true;
   Verdict verdict = Verdict::unavailable;
   std::string
-      label;  // WRONG, UNWRITTEN, OUT-OF-BOUNDS, NAN-LEAK, NONDETERMINISTIC, MODE, OVERFLOW-EXPECTED, POLICY, MISTRUSTED
+      label;  // WRONG, UNWRITTEN, OUT-OF-BOUNDS, NAN-LEAK, NONDETERMINISTIC, MODE, OVERFLOW-EXPECTED, POLICY, MISTRUSTED, BUILD
   std::string reason;  // one sentence in plain words
   LibraryIdentity library;
   std::string algorithm, arithmetic;

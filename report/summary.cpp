@@ -242,11 +242,16 @@ std::string next_command(std::span<const Record> records, const RunFacts& facts)
   return next_command(judged(records), facts);
 }
 
+std::string device_words(const RunFacts& facts) {
+  if (facts.device.empty()) return "no GPU was probed";
+  if (facts.device.find("simulated") != std::string::npos) return fmt::format("no GPU was probed, only the {}", facts.device);
+  return fmt::format("{} was probed", facts.device);
+}
+
 std::string verdict_sentence(std::span<const Record> records, const RunFacts& facts) {
   const std::vector<Judged> all = judged(records);
   const auto code = static_cast<std::size_t>(exit_code(count(all), facts));
-  return fmt::format("{}: {}; {}. Next: {}", verdict_words[code], headline(all, facts),
-                     facts.gpu_probed ? "a GPU was probed" : "no GPU was probed",
+  return fmt::format("{}: {}; {}. Next: {}", verdict_words[code], headline(all, facts), device_words(facts),
                      facts.program + next_command(all, facts).substr(std::string_view("assay").size()));
 }
 

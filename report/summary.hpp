@@ -20,8 +20,8 @@ struct RunFacts {
   std::string resume;             // command that continues this run; empty: made from the folder alone
   std::int64_t not_started = 0;   // required case x target pairs that were planned and have no record
   bool interrupted = false;
-  bool strict = false;  // a suspect result fails the run
-  bool gpu_probed = false;
+  bool strict = false;               // a suspect result fails the run
+  std::string device;                // name of the GPU, or of the simulated device, that gave results; empty: none
   bool environment_differs = false;  // from the one that was promised
 };
 
@@ -60,6 +60,8 @@ int exit_code(const Summary&, const RunFacts&);
 std::string headline(std::span<const Record>, const RunFacts&);
 /// The command that looks closer at the outcome or continues the run.
 std::string next_command(std::span<const Record>, const RunFacts&);
+/// "no GPU was probed", "NVIDIA H200 was probed"; a simulated device is none.
+std::string device_words(const RunFacts&);
 /// The last line of a run: verdict word, headline, whether a GPU was probed, next command.
 std::string verdict_sentence(std::span<const Record>, const RunFacts&);
 

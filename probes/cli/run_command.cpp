@@ -160,6 +160,8 @@ int run(const RunArguments& args) {
     troubles.push_back(e.what());
   }
   progress.clear();
+  for (const Record& r : records)
+    if (r.conditions.contains("device") && !r.library.core.empty()) facts.device = r.library.core;
   const auto required =
       static_cast<std::size_t>(std::count_if(records.begin(), records.end(), [](const Record& r) { return r.required; }));
   if (facts.interrupted || !troubles.empty())

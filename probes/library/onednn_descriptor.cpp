@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probes/library/onednn_descriptor.hpp"
 
+#include <stdexcept>
+#include <string>
+
 namespace assay::onednn {
 
 namespace {
@@ -15,8 +18,10 @@ int type_number(DType t) {  // dnnl_data_type_t
       return 3;
     case DType::f64:
       return 7;
+    default:
+      throw std::invalid_argument("oneDNN: a tensor of format " + std::string(name(t)) +
+                                  " was asked for, which the probe does not pass on: use f16, bf16, f32 or f64");
   }
-  return 0;
 }
 
 void append(const Symbols& s, void* list, const PostOp& op) {

@@ -196,8 +196,9 @@ std::string_view kernel_format(DType t) {
       return "bf16";
     case DType::f16:
       return "f16";
+    default:
+      return name(t);  // no kernel has it: named in the refusal
   }
-  return "";
 }
 
 Target kernel_target(const KernelFamily& family) {

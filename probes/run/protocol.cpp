@@ -20,6 +20,7 @@ constexpr unsigned mxcsr_control = 0xFFC0u, x87_control = 0x0F3Fu;
 
 json to_json(const Arithmetic& a) {
   return {{"operand", name(a.operand)},
+          {"operand_rounding", static_cast<int>(a.operand_rounding)},
           {"accumulator", name(a.accumulator)},
           {"tensor_core", a.accumulation == Accumulation::tensor_core},
           {"block", a.block},
@@ -41,7 +42,8 @@ DType dtype(const json& j) {
 
 Arithmetic arithmetic_from_json(const json& j) {
   Arithmetic a;
-  a.operand = dtype(j.at("operand")), a.accumulator = dtype(j.at("accumulator"));
+  a.operand = dtype(j.at("operand")), a.operand_rounding = static_cast<Rounding>(j.at("operand_rounding").get<int>());
+  a.accumulator = dtype(j.at("accumulator"));
   a.accumulation = j.at("tensor_core").get<bool>() ? Accumulation::tensor_core : Accumulation::nearest;
   a.block = j.at("block"), a.fraction_bits = j.at("fraction_bits"), a.splits = j.at("splits");
   a.split_format = dtype(j.at("split_format")), a.output = dtype(j.at("output"));
@@ -186,8 +188,12 @@ Reply reply_from_json(const json& j) {
   r.after = {j.at("after").at(0), j.at("after").at(1)};
   if (j.contains("report")) {
     const json& c = j["report"];
-    r.report = CallReport{arithmetic_from_json(c.at("arithmetic")), contract_from_json(c.at("contract")), c.at("algorithm"),
-                          c.at("facts"), c.at("bytes_outside"), c.at("outside")};
+    r.report = CallReport{arithmetic_from_json(c.at("arithmetic")),
+                          contract_from_json(c.at("contract")),
+                          c.at("algorithm"),
+                          c.at("facts"),
+                          c.at("bytes_outside"),
+                          c.at("outside")};
   }
   if (j.contains("devices"))
     for (const json& d : j["devices"])

@@ -105,7 +105,23 @@ std::size_t Runner::required_pairs() const {
   return pairs;
 }
 
+void Runner::compare_builds(const TargetSpec& spec, Record& record) {
+  const std::size_t at = spec.variant.find('@');
+  if (at == std::string::npos || record.verdict != Verdict::pass || !record.label.empty()) return;
+  const std::string version = spec.variant.substr(0, at), build = spec.variant.substr(at + 1);
+  if (build.find("-fast") != std::string::npos) return;  // declared to round differently
+  const auto [first, fresh] = build_bits_.try_emplace(version, build, record.output_digest);
+  if (fresh || first->second.second == record.output_digest) return;
+  record.verdict = Verdict::suspect;
+  record.label = "BUILD";
+  record.reason = fmt::format(
+      "within the bound, but not the bits that the same source gives when it is built as {} (digest {} here, {} there): one of "
+      "the two compilers changed the arithmetic",
+      first->second.first, record.output_digest, first->second.second);
+}
+
 void Runner::run_case(const ListedCase& listed) {
+  build_bits_.clear();
   std::unique_ptr<Truth> truth;
   std::string too_big;
   const double flops = flops_where_limited(listed);
@@ -179,6 +195,7 @@ void Runner::run_on(Truth& truth, const ListedCase& listed, Lane& lane) {
     confirm(truth, lane, j, record);
     record.verdict = j.verdict, record.label = j.label, record.reason = j.reason;
   }
+  compare_builds(lane.spec(), record);
   lane.faults_in_a_row = j.verdict == Verdict::fault ? lane.faults_in_a_row + 1 : 0;
   if (plan_.give_up_after_faults > 0 && lane.faults_in_a_row >= plan_.give_up_after_faults)
     lane.down = fmt::format("not tried: {} calls in a row ended their process", lane.faults_in_a_row);

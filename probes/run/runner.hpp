@@ -25,8 +25,8 @@ struct Candidate {
 struct TargetChoice {
   std::vector<std::string> patterns;   // shell patterns on TargetSpec::name; empty: control, libraries, ladders
   std::vector<std::string> libraries;  // values of --libraries
-  bool whole = false;  // ladder variants and slow libraries take every case (deep, or cases that were named) ...
-  bool named = false;  // ... of any size: else ladder variants leave out those above 1 GFLOP, refblas above 4
+  bool whole = false;                 // ladder variants and slow libraries take every case (deep, or cases that were named) ...
+  bool named = false;                 // ... of any size: else ladder variants leave out those above 1 GFLOP, refblas above 4
   std::vector<std::string> builds{};  // of our kernels; empty: one; "all": every one that the files at hand allow
   int device = 0;                     // ordinal of the GPU
 };
@@ -73,6 +73,8 @@ class Runner {
   Measurement attempt(Truth&, Lane&);
   void confirm(Truth&, Lane&, Judgement&, report::Record&);
   void identify(Lane&, const CallReport&, report::Record&);
+  /// Our kernels use IEEE 754 operations in a fixed order, so every build of a version must give the same bits.
+  void compare_builds(const TargetSpec&, report::Record&);
   void unavailable_record(const ListedCase&, Lane&, const std::string& why);
 
   RunPlan plan_;
@@ -82,6 +84,8 @@ class Runner {
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::map<std::string, report::LibraryIdentity> identities_;  // by library path
   std::vector<report::LibraryIdentity> libraries_;
+  /// Of the case at hand, per version of our kernels: the first build that passed, and its bits.
+  std::map<std::string, std::pair<std::string, std::string>> build_bits_;
 };
 
 }  // namespace assay

@@ -79,15 +79,19 @@ Arithmetic nearest(DType t) {
   return {.operand = t, .accumulator = t, .split_format = t, .output = t};
 }
 
-Arithmetic tensor_core(DType operand, int block, int fraction_bits) {
-  return {.operand = operand, .accumulation = Accumulation::tensor_core, .block = block, .fraction_bits = fraction_bits};
+Arithmetic tensor_core(DType operand, int block, int fraction_bits, Rounding rounding = Rounding::nearest) {
+  return {.operand = operand,
+          .operand_rounding = rounding,
+          .accumulation = Accumulation::tensor_core,
+          .block = block,
+          .fraction_bits = fraction_bits};
 }
 
 constexpr std::string_view blas = "summation orders of BLAS libraries and GPU kernels; Higham 2002, ch. 4";
 constexpr std::string_view published = "Khattak & Mikaitis, arXiv 2512.07004; Xie et al. (MMA-Sim), arXiv 2511.10909";
 
-const std::array<Model, 13>& table() {
-  static const std::array<Model, 13> models{{
+const std::array<Model, 17>& table() {
+  static const std::array<Model, 17> models{{
       {"sequential", nearest(DType::f32), sequential<float>, blas},
       {"sequential_fma", nearest(DType::f32), sequential_fma<float>, blas},
       {"pairwise", nearest(DType::f32), pairwise<float>, blas},
@@ -102,6 +106,12 @@ const std::array<Model, 13>& table() {
       {"v100", tensor_core(DType::f16, 4, 23), tensor_core_dot<4, 23>, published},
       {"a100", tensor_core(DType::bf16, 8, 24), tensor_core_dot<8, 24>, published},
       {"h100", tensor_core(DType::bf16, 16, 25), tensor_core_dot<16, 25>, published},
+      // The unit ignores the 13 low bits of an fp32 operand (RZ); software may round them first (cvt.rna.tf32, cvt.rn.tf32).
+      {"a100_tf32_rz", tensor_core(DType::tf32, 4, 24, Rounding::toward_zero), tensor_core_dot<4, 24>, published},
+      {"a100_tf32_rna", tensor_core(DType::tf32, 4, 24, Rounding::nearest_away), tensor_core_dot<4, 24>, published},
+      {"h100_tf32_rne", tensor_core(DType::tf32, 8, 25), tensor_core_dot<8, 25>, published},
+      // e4m3 and e5m2 alike; 32 products, sums of 13 fraction bits: wgmma with fast accumulation.
+      {"h100_fp8", tensor_core(DType::e5m2, 32, 13), tensor_core_dot<32, 13>, published},
   }};
   return models;
 }
@@ -116,6 +126,10 @@ const Model* find_model(std::string_view name) {
   for (const Model& m : all_models())
     if (m.name == name) return &m;
   return nullptr;
+}
+
+double operand_value(const Model& m, double x) {
+  return m.arithmetic.operand == DType::tf32 ? round_to(DType::tf32, x, m.arithmetic.operand_rounding) : x;
 }
 
 }  // namespace assay::models

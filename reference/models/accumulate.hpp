@@ -11,7 +11,8 @@
 namespace assay::models {
 
 /// A model is a name, the arithmetic it must be judged by, and a function.
-/// a, b: k operand values (already in the operand format) with element strides; returns the sum in the accumulator format.
+/// a, b: k operand values (already in the operand format: `operand_value`) with element strides; returns the sum in the
+/// accumulator format.
 struct Model {
   std::string_view name;
   Arithmetic arithmetic;  // output left at the accumulator format
@@ -19,8 +20,11 @@ struct Model {
   std::string_view source;
 };
 
+/// x as the model's unit takes it: fp32 operands of a tf32 model are reduced as the arithmetic says.
+double operand_value(const Model&, double x);
+
 /// f32 (and f64 twins): sequential, sequential_fma, pairwise, lanes32, split_k4; 16-bit operands: v100, a100, h100 tensor
-/// cores.
+/// cores; fp32 operands reduced to tf32: a100_tf32_rz, a100_tf32_rna, h100_tf32_rne; 8-bit floats: h100_fp8.
 std::span<const Model> all_models();
 const Model* find_model(std::string_view name);
 

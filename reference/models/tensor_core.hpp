@@ -33,7 +33,8 @@ inline double fp32_toward_zero(double x) {
 
 /// accumulator + sum of `count` (at most Block) products. Every significand is aligned to the largest exponent, where a
 /// product's exponent is the sum of its operands' exponents (its significand lies in [1, 4) and is not renormalised),
-/// cut toward zero after `Fraction` bits, added exactly, and the sum is rounded toward zero to fp32. Zeros take no part.
+/// cut toward zero after `Fraction` bits, added exactly, and the sum is rounded toward zero to fp32, or, where Fraction < 23,
+/// to as many fraction bits (the e8m13 of FP8 on Hopper and Ada). Zeros take no part.
 /// Published models differ for subnormal operands (aligned here by their normalised exponent) and in a floor of the
 /// alignment exponent near -132 (none here); both stay inside the bound.
 template <int Block, int Fraction>
@@ -58,7 +59,10 @@ double tensor_core_step(double accumulator, const double* a, std::int64_t stride
   const double to_quanta = power_of_two(Fraction - largest);
   std::int64_t sum = static_cast<std::int64_t>(accumulator * to_quanta);  // a conversion to integer truncates
   for (int l = 0; l < count; ++l) sum += static_cast<std::int64_t>(product[l] * to_quanta);
-  return fp32_toward_zero(static_cast<double>(sum) * power_of_two(largest - Fraction));
+  double total = static_cast<double>(sum) * power_of_two(largest - Fraction);
+  if constexpr (Fraction < 23)
+    total = std::bit_cast<double>(std::bit_cast<std::uint64_t>(total) & ~((std::uint64_t{1} << (52 - Fraction)) - 1));
+  return fp32_toward_zero(total);
 }
 
 template <int Block, int Fraction>

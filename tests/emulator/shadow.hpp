@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,6 +45,7 @@ class Region {
   std::size_t grain() const { return grain_; }
   Cell& cell(std::uintptr_t at) {
     const std::size_t index = (at - origin()) / grain_;
+    if (pages_.empty()) pages_.resize(((bytes + 15) / grain_ + page_cells) / page_cells);
     auto& page = pages_[index / page_cells];
     if (!page) page = std::make_unique<Page>();
     return (*page)[index % page_cells];
@@ -55,17 +55,18 @@ class Region {
   static constexpr std::size_t page_cells = 256;
   using Page = std::array<Cell, page_cells>;
   std::size_t grain_ = 8;
-  std::map<std::size_t, std::unique_ptr<Page>> pages_;
+  std::vector<std::unique_ptr<Page>> pages_;  // none: nobody has touched it
 
   std::uintptr_t origin() const { return base & ~std::uintptr_t{7}; }
   void halve() {
-    std::map<std::size_t, std::unique_ptr<Page>> old;
+    std::vector<std::unique_ptr<Page>> old;
     old.swap(pages_);
     grain_ /= 2;
-    for (const auto& [number, page] : old)
-      for (std::size_t i = 0; i < page_cells; ++i)
-        for (std::size_t half = 0; half < 2; ++half)
-          cell(origin() + ((number * page_cells + i) * 2 + half) * grain_) = (*page)[i];
+    for (std::size_t number = 0; number < old.size(); ++number)
+      for (std::size_t i = 0; old[number] && i < page_cells * 2; ++i) {
+        const std::size_t at = (number * page_cells * 2 + i) * grain_;
+        if (at < bytes + 8) cell(origin() + at) = (*old[number])[i / 2];
+      }
   }
 };
 

@@ -51,7 +51,7 @@ void check_softmax(const std::string& entry, DType t) {
       for (long long i = 0; i < s.rows * s.ldx; ++i)
         store_bits(t, &x[static_cast<std::size_t>(i) * bytes], encode(t, element(i)));
       Memory<std::byte> input(x);
-      const kernels::SoftmaxArgs args{input.at(), nullptr, s.rows, s.n, s.ldx, s.ldy, log};
+      const kernels::SoftmaxArgs args{input.at(), nullptr, s.rows, s.n, s.ldx, s.ldy, log, 0};
       const std::size_t out_bytes =
           static_cast<std::size_t>((s.rows - 1) * s.ldy + s.n) * bytes;  // nothing behind the last row
       const auto y = clean_result<std::byte>(entry, kernels::softmax_launch(args), args, &kernels::SoftmaxArgs::y, out_bytes);

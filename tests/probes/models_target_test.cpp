@@ -25,6 +25,11 @@ TEST_CASE("every model gives the exact integer product in every layout and touch
       require_exact_layouts(target, name, ",in=f64");
       continue;
     }
+    if (m.arithmetic.operand == DType::e5m2) continue;  // no case has FP8 operands yet
+    if (m.arithmetic.operand == DType::tf32) {
+      require_exact_layouts(target, name, "");
+      continue;
+    }
     if (m.arithmetic.accumulation == Accumulation::nearest) require_exact_layouts(target, name, "");
     require_exact_layouts(target, name, ",in=f16,out=f32");
     require_exact_layouts(target, name, ",in=f16");
@@ -44,6 +49,9 @@ TEST_CASE("a model refuses operands that its unit cannot hold and takes those it
   CHECK_FALSE(refusal(shape + "f16,out=f32", "h100"));
   CHECK_FALSE(refusal(shape + "bf16", "sequential"));
   CHECK_FALSE(refusal(shape + "f64", "lanes32_f64"));
+  CHECK_FALSE(refusal(shape + "f32", "a100_tf32_rz"));
+  CHECK(refusal(shape + "bf16", "a100_tf32_rz"));
+  CHECK(refusal(shape + "f16", "h100_fp8"));
   REQUIRE(refusal(shape + "f32", "nosuch"));
   CHECK(refusal(shape + "f32", "nosuch")->find("sequential_fma") != std::string::npos);
   CHECK_THROWS_AS(Trial(gemm::model_target(), shape + "f32", "nosuch"), Unsupported);
@@ -65,7 +73,7 @@ TEST_CASE("different models differ in the last bits of a real product, so their 
   std::set<std::vector<std::uint64_t>> results;
   int models = 0;
   for (const models::Model& m : models::all_models()) {
-    if (m.arithmetic.accumulator == DType::f64) continue;
+    if (refusal("g1:gemm:m=8,n=8,k=1000,in=f16,out=f32,fill=normal", std::string(m.name))) continue;
     Trial t(gemm::model_target(), "g1:gemm:m=8,n=8,k=1000,in=f16,out=f32,fill=normal", std::string(m.name));
     results.insert(t.run(1));
     ++models;

@@ -282,9 +282,89 @@ TEST_CASE("incomplete expectations and arithmetics are refused, every threshold 
   }
 }
 
+TEST_CASE("tf32 operands: RZ is allowed twice what RN is, neither is mistaken for fp32, and RZ for RN is seen") {
+  const auto declared = [](Rounding r) {
+    Arithmetic a;
+    a.operand = DType::tf32, a.operand_rounding = r;
+    return a;
+  };
+  const auto term = [&](Rounding r) {  // of one product of size 1
+    return product_sum_bound(one_element(1, 1, 1, 1), declared(r), true, false, DType::f32).hard[0];
+  };
+  CHECK(term(Rounding::nearest) == doctest::Approx(2 * 0x1p-11).epsilon(1e-3));
+  CHECK(term(Rounding::nearest_away) == term(Rounding::nearest));
+  CHECK(term(Rounding::toward_zero) == doctest::Approx(2 * 0x1p-10).epsilon(1e-3));
+  for (const Family f : {Family::normal, Family::uniform})
+    for (const Rounding r : {Rounding::nearest, Rounding::nearest_away, Rounding::toward_zero}) {
+      const Dot dot = [r](std::vector<double> x, std::vector<double> y) {
+        for (double& v : x) v = round_to(DType::tf32, v, r);
+        for (double& v : y) v = round_to(DType::tf32, v, r);
+        return fp32_dot(x, y);
+      };
+      const Verdict right = run(dot, declared(r), f, DType::f32, 1024, DType::f32);
+      CHECK(right.over_hard == 0);
+      CHECK(right.over_iid == 0);
+      // Partial sums of non-negative data are large, and so is what fp32 sums may err there: a quarter is seen.
+      const std::int64_t seen = run(dot, fp32(), f, DType::f32, 1024, DType::f32).over_iid;
+      CHECK(seen > right.outputs * (f == Family::normal ? 9 : 2) / 10);
+      // On data of one sign truncation is a bias, which rounding to nearest does not have.
+      const Verdict as_nearest = run(dot, declared(Rounding::nearest), f, DType::f32, 1024, DType::f32);
+      if (f == Family::uniform) CHECK((as_nearest.over_iid > right.outputs / 2) == (r == Rounding::toward_zero));
+    }
+  CHECK(product_sum_bound(one_element(1, 1, 1, 1), declared(Rounding::toward_zero), true, true, DType::f32).exact == false);
+}
+
+TEST_CASE("integer sums are exact until they leave int32, where nothing is promised") {
+  Arithmetic a;
+  a.operand = DType::i8, a.accumulator = DType::i32, a.split_format = DType::i32, a.output = DType::i32;
+  const Bound fits = product_sum_bound(one_element(-5, 0x1p31 - 1, 25, 133144), a, true, false);
+  CHECK(fits.exact);
+  CHECK(fits.hard[0] == 0);
+  const Bound wraps = product_sum_bound(one_element(-5, 0x1p31, 25, 1 << 17), a, true, true);  // 2^17 products of 128 * 128
+  CHECK_FALSE(wraps.exact);
+  CHECK(std::isinf(wraps.hard[0]));
+  // Scaled to fp32: the sum is exact, its conversion, alpha, beta*c and their addition round.
+  Expected scaled = one_element(50, 500, 25, 1000);
+  scaled.abs_alpha = 0.5, scaled.addend = {7};
+  a.output = DType::f32;
+  const Bound b = product_sum_bound(scaled, a, true, false);
+  CHECK_FALSE(b.exact);
+  CHECK(b.hard[0] == doctest::Approx(4 * 0x1p-24 * 507).epsilon(1e-3));
+  a.accumulation = Accumulation::tensor_core, a.block = 32, a.fraction_bits = 25;
+  CHECK_THROWS_AS(product_sum_bound(scaled, a, true, false), std::invalid_argument);
+}
+
+TEST_CASE("int32 results are compared bit for bit, 8-bit results are refused") {
+  Arithmetic a;
+  a.operand = DType::i8, a.accumulator = DType::i32, a.split_format = DType::i32, a.output = DType::i32;
+  const Expected e = one_element(-123456789, 0x1p30, 0x1p40, 4096);
+  const Bound b = product_sum_bound(e, a, true, false);
+  Operand o = tightness::packed("C", DType::i32, {1, 1}, 0);
+  std::vector<std::byte> storage(4);
+  for (const double off : {0.0, 1.0, -1.0}) {
+    store_bits(DType::i32, storage.data(), encode(DType::i32, -123456789 + off));
+    CHECK(compare(o, storage, e, b, a, 0x80000001, true).bad == (off != 0));
+  }
+  for (const DType t : {DType::e4m3, DType::e5m2, DType::i8}) {
+    o.dtype = t;
+    CHECK_THROWS_AS(compare(o, storage, e, b, a, 0x55, true), std::invalid_argument);
+  }
+}
+
+TEST_CASE("FP8 sums of 13 fraction bits: the closed form 1.06 k 2^-13 S") {
+  Arithmetic a = models::find_model("h100_fp8")->arithmetic;
+  const double per_product = product_sum_bound(one_element(1, 1, 1, 64), a, true, false).hard[0] / (64 * 0x1p-13);
+  CHECK(per_product == doctest::Approx(34.0 / 32).epsilon(5e-3));
+}
+
 TEST_CASE("arithmetic is described in one line") {
   CHECK(describe(fp32()) == "fp32 operands, fp32 sums to nearest, fp32 output");
   Arithmetic a = h100();
+  a.operand_rounding = Rounding::toward_zero;
+  CHECK(describe(a).starts_with("bf16 operands by truncation, "));
+  a.operand_rounding = Rounding::nearest_away;
+  CHECK(describe(a).starts_with("bf16 operands with ties away from zero, "));
+  a.operand_rounding = Rounding::nearest;
   a.splits = 3;
   CHECK(describe(a) ==
         "bf16 operands, blocks of 16 products truncated to 25 bits, fp32 accumulator, 3 split-K partials in fp32, fp32 output");

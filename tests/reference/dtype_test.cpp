@@ -66,7 +66,8 @@ double random_double(std::uint64_t seed, std::uint64_t index, int least, int mos
 }
 
 constexpr std::array sixteen_bit = {DType::bf16, DType::f16};
-constexpr std::array all_formats = {DType::f32, DType::f64, DType::bf16, DType::f16};
+constexpr std::array stored_formats = {DType::f32,  DType::f64,  DType::bf16, DType::f16,
+                                       DType::e4m3, DType::e5m2, DType::i8,   DType::i32};
 
 }  // namespace
 
@@ -259,18 +260,22 @@ TEST_CASE("format constants are those of the standard library where it has the f
 }
 
 TEST_CASE("format names parse in the long and in the case-id spelling, others do not") {
-  for (const DType t : all_formats) {
+  for (const DType t : stored_formats) {
     CHECK(parse_dtype(name(t)) == t);
     CHECK(format(t).dtype == t);
   }
   CHECK(parse_dtype("f32") == DType::f32);
   CHECK(parse_dtype("f64") == DType::f64);
   CHECK(parse_dtype("f16") == DType::f16);
-  for (const char* bad : {"", "f", "fp", "f8", "fp33", "16", "FP32", "float", "b16"}) CHECK_FALSE(parse_dtype(bad).has_value());
+  CHECK(parse_dtype("tf32") == DType::tf32);
+  CHECK(parse_dtype("i8") == DType::i8);
+  CHECK(parse_dtype("i32") == DType::i32);
+  for (const char* bad : {"", "f", "fp", "f8", "fp33", "16", "FP32", "float", "b16", "int", "i", "int16", "i16", "f8e4m3"})
+    CHECK_FALSE(parse_dtype(bad).has_value());
 }
 
 TEST_CASE("elements load and store at any alignment without touching their neighbours") {
-  for (const DType t : all_formats) {
+  for (const DType t : stored_formats) {
     std::array<std::byte, 24> buffer;
     buffer.fill(std::byte{0xA5});
     const std::uint64_t bits = 0x8182838485868788u & (~std::uint64_t{0} >> (64 - format(t).bits));

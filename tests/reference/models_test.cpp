@@ -126,6 +126,38 @@ TEST_CASE("FPRev counts name the summation tree of every rounding-to-nearest mod
   }
 }
 
+TEST_CASE("TF32 and FP8 models: products per step, and the bits that their sums keep") {
+  const auto count = [](std::string_view model, double m) {
+    Products p;
+    for (int l = 0; l < 64; ++l) p.set(l, 1, 1);
+    return p.set(0, m, m).set(1, -m, m).sum(model);
+  };
+  CHECK(count("a100_tf32_rz", 0x1p40) == 60);
+  CHECK(count("h100_tf32_rne", 0x1p40) == 56);
+  CHECK(count("h100_fp8", 0x1p15) == 32);
+  const auto one_plus = [](double x) { return Products().set(0, 1, 1).set(1, x, 0x1p-7).sum("h100_fp8") - 1; };
+  CHECK(one_plus(0x1p-6) == 0x1p-13);  // the last bit that e8m13 holds
+  CHECK(one_plus(0x1p-7) == 0);
+  // Two steps: 2^14 holds, 2^14 + 1 does not, as every larger odd count.
+  Products p = Products().set(0, 0x1p7, 0x1p7).set(32, 1, 1);
+  CHECK(p.sum("h100_fp8") == 0x1p14);
+  CHECK(p.set(0, 0x1p7, 0x1p7 - 0x1p4).sum("h100_fp8") == 0x1p14 - 0x1p11 + 1);
+}
+
+TEST_CASE("TF32 models take fp32 operands as their rounding says") {
+  const auto value = [](std::string_view model, double x) { return models::operand_value(*models::find_model(model), x); };
+  // 1 + 2^-11 is a tie, 1 + 3 * 2^-12 lies above one, 1 + 2^-10 + 2^-11 is a tie over an odd last bit.
+  const double x[] = {1 + 0x1p-11, 1 + 0x3p-12, 1 + 0x3p-11};
+  const double rz[] = {1, 1, 1 + 0x1p-10}, rna[] = {1 + 0x1p-10, 1 + 0x1p-10, 1 + 0x1p-9}, rne[] = {1, 1 + 0x1p-10, 1 + 0x1p-9};
+  for (int i = 0; i < 3; ++i) {
+    CHECK(value("a100_tf32_rz", x[i]) == rz[i]);
+    CHECK(value("a100_tf32_rna", x[i]) == rna[i]);
+    CHECK(value("h100_tf32_rne", x[i]) == rne[i]);
+    CHECK(value("sequential", x[i]) == x[i]);
+    CHECK(value("h100", x[i]) == x[i]);
+  }
+}
+
 TEST_CASE("FMA on and off differ where a product does not fit the accumulator") {
   const Products p = Products().set(0, -(1 + 0x1p-11), 1).set(1, 1 + 0x1p-12, 1 + 0x1p-12);
   CHECK(p.sum("sequential") == 0);
@@ -139,7 +171,7 @@ TEST_CASE("a tensor-core step agrees with a second, slower implementation bit fo
     const double significand = static_cast<double>(static_cast<int>(random() % 511) - 255);  // 8 bits: bf16
     return std::ldexp(significand, static_cast<int>(random() % exponents) - exponents / 2);
   };
-  int nonzero = 0;
+  int nonzero = 0, short_sums = 0;
   for (int trial = 0; trial < 20000; ++trial) {
     const int exponents = trial % 3 == 0 ? 2 : trial % 3 == 1 ? 30 : 100;
     std::vector<double> a(16), b(16);
@@ -149,9 +181,21 @@ TEST_CASE("a tensor-core step agrees with a second, slower implementation bit fo
     REQUIRE(got == slow_step(accumulator, a, b, 25));
     a.resize(4), b.resize(4);
     REQUIRE(models::tensor_core_step<4, 23>(accumulator, a.data(), 1, b.data(), 1, 4) == slow_step(accumulator, a, b, 23));
+    // FP8 on Hopper: sums of 13 fraction bits, 3 significant bits per operand.
+    for (double& v : a) v = round_to(DType::e5m2, v);
+    for (double& v : b) v = round_to(DType::e5m2, v);
+    if (std::all_of(a.begin(), a.end(), [](double v) { return std::isfinite(v); }) &&
+        std::all_of(b.begin(), b.end(), [](double v) { return std::isfinite(v); })) {
+      const double wide = slow_step(accumulator, a, b, 13);
+      const double kept =
+          wide == 0 ? 0 : std::ldexp(std::trunc(std::ldexp(wide, 13 - std::ilogb(wide))), std::ilogb(wide) - 13);
+      REQUIRE(models::tensor_core_step<32, 13>(accumulator, a.data(), 1, b.data(), 1, 4) == kept);
+      ++short_sums;
+    }
     nonzero += got != 0;
   }
   CHECK(nonzero > 19000);
+  CHECK(short_sums > 5000);
 }
 
 TEST_CASE("every model follows IEEE 754 for NaN and infinity and returns zero for an empty sum") {
@@ -171,5 +215,5 @@ TEST_CASE("every model follows IEEE 754 for NaN and infinity and returns zero fo
 TEST_CASE("model names are unique and find_model knows only them") {
   for (const models::Model& m : models::all_models()) CHECK(models::find_model(m.name) == &m);
   CHECK(models::find_model("b300") == nullptr);
-  CHECK(models::all_models().size() == 13);
+  CHECK(models::all_models().size() == 17);
 }

@@ -29,6 +29,8 @@ struct Setting {
 inline std::vector<std::pair<DType, DType>> formats_of(const models::Model& model) {
   using enum DType;
   if (model.arithmetic.accumulator == f64) return {{f64, f64}};
+  if (model.arithmetic.operand == tf32) return {{f32, f32}, {f32, bf16}};
+  if (model.name == "h100_fp8") return {{e4m3, f32}, {e5m2, f32}, {e4m3, bf16}, {e5m2, f16}};
   if (model.name == "v100") return {{f16, f32}, {f16, f16}};
   if (model.arithmetic.accumulation == Accumulation::tensor_core) return {{bf16, f32}, {bf16, bf16}, {f16, f32}, {f16, f16}};
   return {{f32, f32}, {bf16, f32}, {bf16, bf16}, {f16, f16}};
@@ -54,11 +56,13 @@ inline std::vector<double> values(const Operand& o, const FillRule& rule, std::u
 
 /// Whether this fill at this k keeps every partial sum of the accumulator exact; limit: largest |v| of the integer family.
 inline bool stays_exact(const Setting& s, std::int64_t& limit) {
-  const int bits = format(s.model->arithmetic.accumulator).precision;
+  const Arithmetic& arithmetic = s.model->arithmetic;
+  const bool short_sums = arithmetic.accumulation == Accumulation::tensor_core && arithmetic.fraction_bits < 23;
+  const int bits = short_sums ? arithmetic.fraction_bits + 1 : format(arithmetic.accumulator).precision;
   limit = integer_limit(s.k + 1, bits, s.input);
   if (!exact(s.family) || s.alpha != 1) return false;
   if (s.family == Family::integer) return limit >= 1;
-  if (s.family == Family::reveal) return s.k <= 2048;  // 2^13 * 2048 = 2^24
+  if (s.family == Family::reveal) return s.k <= std::int64_t{1} << (bits - reveal_bits(s.input));  // fp32: 2^13 * 2^11 = 2^24
   return s.beta == 0 || s.family != Family::position;
 }
 
@@ -86,6 +90,14 @@ inline double element(const Setting& s, const Case& x, std::int64_t i, std::int6
   const DType acc = s.model->arithmetic.accumulator;
   const double* a = x.a.data() + i * s.k;
   const double* b = x.b.data() + j;
+  std::vector<double> reduced_a, reduced_b;
+  if (s.model->arithmetic.operand == DType::tf32) {
+    reduced_a.assign(a, a + s.k);
+    for (std::int64_t l = 0; l < s.k; ++l) reduced_b.resize(l * s.n + 1), reduced_b[l * s.n] = b[l * s.n];
+    for (double& v : reduced_a) v = models::operand_value(*s.model, v);
+    for (double& v : reduced_b) v = models::operand_value(*s.model, v);
+    a = reduced_a.data(), b = reduced_b.data();
+  }
   if (s.addend_first) {
     std::vector<double> left{x.c[i * s.n + j]}, right{s.beta};
     for (std::int64_t l = 0; l < s.k; ++l) left.push_back(a[l]), right.push_back(b[l * s.n]);

@@ -36,7 +36,8 @@ std::vector<Setting> all_settings() {
   std::vector<Setting> settings;
   for (const models::Model& model : models::all_models())
     for (const Family family : product_families())
-      for (const auto& [in, out] : tightness::formats_of(model))
+      for (const auto& [in, out] : tightness::formats_of(model)) {
+        if (!holds(in, family)) continue;
         for (const Plan& p : plans)
           for (const Scalars& c : scalars) {
             if (p.k > 500 && c.beta != 0) continue;
@@ -44,6 +45,7 @@ std::vector<Setting> all_settings() {
             if (c.addend_first && (fused || out != model.arithmetic.accumulator)) continue;
             settings.push_back({&model, family, in, out, p.m, p.n, p.k, c.alpha, c.beta, c.addend_first, 1});
           }
+      }
   return settings;
 }
 
@@ -75,8 +77,11 @@ TEST_CASE("no correct accumulator model raises an alarm on any family, size, sca
 TEST_CASE("every family that claims exactness is returned bit for bit by every model") {
   for (const models::Model& model : models::all_models())
     for (const Family family : product_families()) {
-      if (!exact(family)) continue;
-      const Setting s{&model, family, tightness::formats_of(model)[0].first, model.arithmetic.accumulator, 8, 8, 1024};
+      const DType in = tightness::formats_of(model)[0].first;
+      if (!exact(family) || !holds(in, family)) continue;
+      // Both have integers that tf32 cannot hold; that its bound claims nothing there is tested in bound_test.
+      if (model.arithmetic.operand == DType::tf32 && (family == Family::reveal || family == Family::position)) continue;
+      const Setting s{&model, family, in, model.arithmetic.accumulator, 8, 8, 1024};
       const tightness::Case c = tightness::make_case(s);
       REQUIRE(c.exact);
       CHECK_MESSAGE(tightness::judge(s, c).differing_bits == 0, text(s));

@@ -150,7 +150,7 @@ TEST_CASE("the last line says the verdict, that no GPU was probed, and what to t
   quick.level = "quick";
   CHECK(verdict_sentence(std::vector<Record>{pass()}, quick) ==
         "PASS: 1 result within bound: gemm fp32 on openblas; no GPU was probed. Next: assay run --level standard");
-  quick.gpu_probed = true;
+  quick.device = "NVIDIA H200";
   CHECK_FALSE(contains(verdict_sentence(std::vector<Record>{pass()}, quick), "no GPU"));
 
   RunFacts stopped = interrupted();

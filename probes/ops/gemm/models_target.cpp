@@ -15,8 +15,10 @@ namespace {
 /// V100 (the fp16 model) has no bf16 path, the later tensor cores have both.
 bool takes(const models::Model& model, DType in) {
   if (model.arithmetic.accumulator == DType::f64) return in == DType::f64;
-  if (in == DType::f64) return false;
+  if (in == DType::f64 || is_integer(in)) return false;
   if (model.arithmetic.accumulation != Accumulation::tensor_core) return true;
+  if (model.arithmetic.operand == DType::tf32) return in == DType::f32;
+  if (format(model.arithmetic.operand).bits == 8) return in == DType::e4m3 || in == DType::e5m2;
   return in == DType::f16 || (in == DType::bf16 && model.arithmetic.operand == DType::bf16);
 }
 
@@ -37,8 +39,9 @@ class ModelCall final : public assay::Call {
                  .contract = full_contract("model"),
                  .algorithm = std::string(model_.name),
                  .facts = {}};
-    // A tensor-core model multiplies whatever 16-bit format it is given.
-    if (r.arithmetic.accumulation == Accumulation::tensor_core) r.arithmetic.operand = call_.in;
+    // A tensor-core model multiplies whatever 16-bit or 8-bit format it is given.
+    if (r.arithmetic.accumulation == Accumulation::tensor_core && r.arithmetic.operand != DType::tf32)
+      r.arithmetic.operand = call_.in;
     r.arithmetic.output = call_.out;
     r.facts["source"] = std::string(model_.source);
     return r;
@@ -51,6 +54,8 @@ class ModelCall final : public assay::Call {
     if (reads_ab(call_)) {
       a = read_matrix(call_.in, images_[0].storage, layout_a(call_, problem_), entry, m, k);
       b = read_matrix(call_.in, images_[1].storage, layout_b(call_, problem_), entry, k, n);
+      for (std::vector<double>* values : {&a, &b})
+        for (double& x : *values) x = models::operand_value(model_, x);
     }
     const Layout c = layout_c(call_, problem_);
     for (std::int64_t i = 0; i < m; ++i)

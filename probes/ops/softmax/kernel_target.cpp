@@ -13,9 +13,7 @@ namespace assay::softmax {
 namespace {
 
 std::optional<std::string> refuses(const Problem& p, std::string_view) {
-  const Call c = call_of(p);
-  if (c.in != c.out) return "kernels/softmax.cu stores the format it reads";
-  if (c.rows > 2147483647) return "one block per row, and a grid has at most 2^31 - 1";
+  if (call_of(p).rows > 2147483647) return "one block per row, and a grid has at most 2^31 - 1";
   return std::nullopt;
 }
 
@@ -27,8 +25,14 @@ KernelWork work(const Problem& p, std::string_view version) {
   const std::string entry = fmt::format("softmax_{}_{}", version, kernel_format(c.in));
   out.steps = [c, entry](const KernelMemory& at) -> std::vector<KernelStep> {
     if (c.rows == 0 || c.n == 0) return {};
-    const kernels::SoftmaxArgs args{
-        .x = at.element0[0], .y = at.element0[1], .rows = c.rows, .n = c.n, .ldx = c.ldx, .ldy = c.ldy, .log = c.log};
+    const kernels::SoftmaxArgs args{.x = at.element0[0],
+                                    .y = at.element0[1],
+                                    .rows = c.rows,
+                                    .n = c.n,
+                                    .ldx = c.ldx,
+                                    .ldy = c.ldy,
+                                    .log = c.log,
+                                    .y_is_f32 = c.in != DType::f32 && c.out == DType::f32};
     return {kernel_step(entry, kernels::softmax_launch(args), args)};
   };
   return out;
