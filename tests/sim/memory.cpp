@@ -22,8 +22,8 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
 
 }  // namespace
 
+/// The emulator may be gone already, so nothing is taken back from it.
 Memory::~Memory() {
-  free_all();
   if (base_) munmap(base_, reserved_bytes);
 }
 
