@@ -122,8 +122,8 @@ int run(const RunArguments& args) {
   const bool own_cases = !args.cases.empty() || !args.case_files.empty();
   const std::string level = own_cases && !args.level_given ? "" : args.level;
   plan.cases = select_cases({level, args.ops, args.tags, args.case_files, args.cases});
-  plan.targets =
-      choose_targets({args.targets, args.libraries, level == "deep" || own_cases, own_cases, args.kernel_builds, args.device});
+  plan.targets = choose_targets({args.targets, args.libraries, level == "deep" || own_cases, own_cases, args.kernel_builds,
+                                 args.device, args.keep_variables});
   if (args.resume && args.out.empty()) throw CaseError("--resume needs --out DIR, the folder of the run to continue");
   RunFolder folder(args.out, args.resume);
   refuse_changed_libraries(folder.earlier(), plan.targets);

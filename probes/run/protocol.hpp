@@ -41,6 +41,8 @@ struct Reply {
   FloatControl before, after;                      // around prepare or execute
   std::vector<report::LibraryIdentity> libraries;  // mapped files, sent when they changed
   std::vector<cuda::DeviceInfo> devices;           // what the driver describes, when asked
+  std::vector<report::Gpu> gpus;                   // the same with everything that a record says, when a set was opened
+  std::vector<std::string> complaints;             // of files that could not be opened
 };
 
 nlohmann::json to_json(const PrepareRequest&);

@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "probes/device/build.hpp"
 #include "probes/library/device_files.hpp"
 #include "probes/library/library.hpp"
+#include "probes/run/device_worker.hpp"
 #include "probes/run/runner.hpp"
 
 namespace assay {
@@ -70,17 +70,6 @@ std::vector<TargetSpec> built_in() {
   return out;
 }
 
-// Numbers depend on these, so a GPU worker starts without them; a cached image could be another driver's.
-constexpr const char* taken_out[] = {"NVIDIA_TF32_OVERRIDE", "CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT",
-                                     "CUDA_DISABLE_PTX_JIT", "CUDA_DISABLE_JIT",   "CUDA_LAUNCH_BLOCKING"};
-
-std::map<std::string, std::string> device_environment() {
-  std::map<std::string, std::string> out = {{"CUDA_CACHE_DISABLE", "1"}, {"CUDA_MODULE_LOADING", "LAZY"}};
-  for (const char* name : taken_out)
-    if (std::getenv(name)) out[name] = "";
-  return out;
-}
-
 /// The device that kernels run on, or why there is none.
 struct FoundDevice {
   cuda::DeviceInfo info;
@@ -88,11 +77,14 @@ struct FoundDevice {
 };
 
 /// Asked in a process of its own: the judge loads no driver.
-FoundDevice ask_device(const std::string& driver, int ordinal) {
+FoundDevice ask_device(const std::string& driver, const TargetChoice& choice) {
+  const int ordinal = choice.device;
   FoundDevice out;
   try {
     const Arena arena;
-    Worker worker({.target = "kernel", .variant = {}, .library = driver, .environment = device_environment()}, arena.fd());
+    Worker worker(
+        {.target = "kernel", .variant = {}, .library = driver, .environment = device_environment(choice.keep_variables)},
+        arena.fd());
     const Answer answer = worker.ask({{"do", "devices"}, {"driver", driver}}, 60);
     if (!answer.reply)
       out.unavailable = fmt::format("asking {} for its devices: {}", driver, answer.death);
@@ -128,7 +120,7 @@ std::vector<Candidate> of_kernels(const TargetChoice& choice, bool asked) {
   const auto driver = files.find("cuda");
   if (driver == files.end() && !asked) return out;
   FoundDevice device;
-  if (driver != files.end()) device = ask_device(driver->second, choice.device);
+  if (driver != files.end()) device = ask_device(driver->second, choice);
   if (!device.unavailable.empty() && !asked) return out;
   std::set<std::string> versions;
   for (const Op& op : all_ops())
@@ -136,7 +128,10 @@ std::vector<Candidate> of_kernels(const TargetChoice& choice, bool asked) {
       if (t.on_device) versions.insert(t.variants.begin(), t.variants.end());
   for (const std::string& build : builds_of(choice, files))
     for (const std::string& version : versions) {
-      TargetSpec s{.target = "kernel", .variant = version + "@" + build, .library = {}, .environment = device_environment()};
+      TargetSpec s{.target = "kernel",
+                   .variant = version + "@" + build,
+                   .library = {},
+                   .environment = device_environment(choice.keep_variables)};
       if (driver != files.end()) s.library = driver->second;
       s.set = files, s.set.erase("cuda");
       s.device = choice.device;

@@ -9,7 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "probes/library/cuda.hpp"
+#include "probes/library/cuda_libraries.hpp"
 #include "probes/library/library.hpp"
+#include "probes/library/nvrtc.hpp"
 #include "probes/ops/op.hpp"
 #include "probes/run/arena.hpp"
 #include "probes/run/process.hpp"
@@ -102,6 +105,31 @@ class Session {
   std::vector<std::unique_ptr<Call>> calls_;
 };
 
+/// For `assay env`: opens a set as a GPU worker would and says what was mapped. What cannot be opened becomes a complaint, the
+/// rest goes on. Digests are left out: hashing a cuBLASLt takes seconds.
+void open_set(const std::map<std::string, std::string>& files, Reply& r) {
+  const auto trying = [&](const std::string& role, auto open) {
+    if (const auto file = files.find(role); file != files.end()) try {
+        open(file->second);
+      } catch (const std::exception& e) {
+        r.complaints.push_back(e.what());
+      }
+  };
+  trying("cuda", [&](const std::string& path) {
+    const cuda::Driver& driver = cuda::Driver::open(path);
+    const nvml::Nvml* nvml = nullptr;
+    trying("nvml", [&](const std::string& p) { nvml = &nvml::Nvml::open(p); });
+    for (int i = 0; i < cuda::device_count(driver); ++i) r.gpus.push_back(cuda::describe_device(driver, i, nvml));
+  });
+  trying("nvrtc", [](const std::string& path) { nvrtc::Nvrtc::open(path); });
+  try {
+    cuda::open_libraries(files);
+  } catch (const LibraryError& e) {
+    r.complaints.push_back(e.what());
+  }
+  r.libraries = mapped_libraries(false);
+}
+
 /// Runs `body`, turns what it throws into the kind of reply it means, and notes the floating-point control around it.
 template <class Body>
 Reply guarded(Body body) {
@@ -150,6 +178,8 @@ int worker_main() {
         check_heap(true);
       } else if (what == "devices") {
         r.devices = cuda::describe_devices(cuda::Driver::open(request.at("driver")));
+      } else if (what == "open") {
+        open_set(request.at("files").get<std::map<std::string, std::string>>(), r);
       } else if (what == "libraries") {
         std::vector<report::LibraryIdentity> now = mapped_libraries();
         if (now.size() != known.size()) r.libraries = known = std::move(now);
