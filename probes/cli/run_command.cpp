@@ -101,6 +101,9 @@ void announce(const RunPlan& plan, const fs::path& folder) {
 std::string why_not(const std::vector<Record>& records) {
   const auto missing = [](const Record& r) { return r.required && r.verdict == report::Verdict::unavailable; };
   const auto first = std::find_if(records.begin(), records.end(), missing);
+  if (records.empty())
+    return "none of the chosen targets takes any of these cases: a variant of ours belongs to some operations, and queue= to a "
+           "GPU; see `assay list targets`";
   if (first == records.end()) return {};
   const auto others = std::count_if(first + 1, records.end(), missing);
   return fmt::format("{} on {}: {}{}", first->case_id, report::full_target(*first), first->reason,

@@ -31,7 +31,13 @@ struct PrepareRequest {
   std::vector<Region> regions;
 };
 
-enum class ReplyKind : std::uint8_t { ok, unsupported, unavailable, error };
+enum class ReplyKind : std::uint8_t {
+  ok,
+  unsupported,
+  unavailable,
+  error,
+  no_memory
+};  // no_memory: of the device, for this case
 
 struct Reply {
   ReplyKind kind = ReplyKind::ok;

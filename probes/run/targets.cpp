@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -91,8 +92,8 @@ FoundDevice ask_device(const std::string& driver, const TargetChoice& choice) {
     else if (answer.reply->kind != ReplyKind::ok)
       out.unavailable = answer.reply->reason;
     else if (static_cast<std::size_t>(ordinal) >= answer.reply->devices.size())
-      out.unavailable =
-          fmt::format("the driver {} has {} devices, so there is no device {}", driver, answer.reply->devices.size(), ordinal);
+      out.unavailable = fmt::format("the driver {} has {} device{}, so there is no device {}", driver,
+                                    answer.reply->devices.size(), answer.reply->devices.size() == 1 ? "" : "s", ordinal);
     else
       out.info = answer.reply->devices[static_cast<std::size_t>(ordinal)];
   } catch (const Unavailable& e) {
@@ -101,13 +102,22 @@ FoundDevice ask_device(const std::string& driver, const TargetChoice& choice) {
   return out;
 }
 
+/// Each once, by the name that records bear: nvrtc-ptx-O3 is nvrtc-ptx. Throws CaseError.
 std::vector<std::string> builds_of(const TargetChoice& choice, const std::map<std::string, std::string>& files) {
   std::vector<std::string> out;
+  const auto add = [&](const device::Build& b) {
+    if (std::ranges::find(out, name(b)) == out.end()) out.push_back(name(b));
+  };
   for (const std::string& b : choice.builds) {
-    if (b == "all")
-      for (const device::Build& each : device::all_builds(files)) out.push_back(name(each));
-    else
-      out.push_back(name(device::parse_build(b)));
+    if (b == "all") {
+      for (const device::Build& each : device::all_builds(files)) add(each);
+      continue;
+    }
+    try {
+      add(device::parse_build(b));
+    } catch (const std::invalid_argument& e) {
+      throw CaseError(e.what());
+    }
   }
   if (out.empty()) out.push_back(files.contains("nvrtc") || !files.contains("nvcc") ? "nvrtc-cubin" : "nvcc-cubin");
   return out;
@@ -117,6 +127,7 @@ std::vector<std::string> builds_of(const TargetChoice& choice, const std::map<st
 std::vector<Candidate> of_kernels(const TargetChoice& choice, bool asked) {
   std::vector<Candidate> out;
   const std::map<std::string, std::string> files = find_device_files(choice.libraries);
+  const std::vector<std::string> builds = builds_of(choice, files);
   const auto driver = files.find("cuda");
   if (driver == files.end() && !asked) return out;
   FoundDevice device;
@@ -126,14 +137,16 @@ std::vector<Candidate> of_kernels(const TargetChoice& choice, bool asked) {
   for (const Op& op : all_ops())
     for (const Target& t : op.targets)
       if (t.on_device) versions.insert(t.variants.begin(), t.variants.end());
-  for (const std::string& build : builds_of(choice, files))
+  for (const std::string& build : builds)
     for (const std::string& version : versions) {
       TargetSpec s{.target = "kernel",
                    .variant = version + "@" + build,
                    .library = {},
                    .environment = device_environment(choice.keep_variables)};
       if (driver != files.end()) s.library = driver->second;
-      s.set = files, s.set.erase("cuda");
+      // Only what this build is made with: what else lies there does not decide its numbers.
+      for (const std::string_view role : device::roles(device::parse_build(build)))
+        if (const auto file = files.find(std::string(role)); file != files.end()) s.set.insert(*file);
       s.device = choice.device;
       const bool slow = device.info.name.find("simulated") != std::string::npos && !choice.named;
       out.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = device.unavailable, .largest_flops = slow ? simulated_flops : 0});

@@ -54,6 +54,7 @@ class Session {
     for (const Region& region : r.regions) regions_.emplace_back(worker_arena_fd, region);
     for (const MappedRegion& region : regions_) images_.push_back(region.image());
     const Target& target = find_target(find_op(problem_.id.op), r.target.target);
+    on_device_ = target.on_device;
     for (std::int64_t i = 0; i < problem_.callers; ++i) calls_.push_back(target.prepare(problem_, spec_));
   }
 
@@ -84,6 +85,9 @@ class Session {
   }
 
   CallReport report() { return calls_.front()->report(); }
+  /// What a call on a device can say before it runs: a record of its fault needs compiler and image. A library on the CPU
+  /// chooses later.
+  std::optional<CallReport> early_report() { return on_device_ ? std::optional(report()) : std::nullopt; }
 
  private:
   template <class Ready>
@@ -100,6 +104,7 @@ class Session {
 
   Problem problem_;
   TargetSpec spec_;
+  bool on_device_ = false;
   std::vector<MappedRegion> regions_;
   std::vector<Image> images_;
   std::vector<std::unique_ptr<Call>> calls_;
@@ -144,6 +149,8 @@ Reply guarded(Body body) {
     failed(ReplyKind::unavailable, e.what());
   } catch (const LibraryError& e) {
     failed(ReplyKind::unavailable, e.what());
+  } catch (const cuda::Error& e) {
+    failed(e.status == cuda::CUDA_ERROR_OUT_OF_MEMORY ? ReplyKind::no_memory : ReplyKind::error, e.what());
   } catch (const std::bad_alloc&) {
     failed(ReplyKind::error, "the call ran out of memory");
   } catch (const std::exception& e) {
@@ -168,6 +175,7 @@ int worker_main() {
       if (what == "prepare") {
         session.reset();
         session = std::make_unique<Session>(prepare_from_json(request));
+        r.report = session->early_report();
       } else if (what == "execute") {
         if (!session) throw std::logic_error("execute before prepare");
         r.execute_ms = session->execute();
