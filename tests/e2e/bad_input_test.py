@@ -47,7 +47,7 @@ class BadChoices(e2e.EndToEnd):
                                  (["--tag", "nosuch"], ["nosuch", "assay list cases"]), (["--bogus"], ["--bogus", "--help"]),
                                  (["--deadline", "0", "--case", TINY], ["deadline"]), (["--deadline", "x"], ["deadline"]),
                                  (["--libraries", "nosuch"], ["nosuch", "NAME=PATH"]), (["--libraries", ""], ["NAME=PATH"]),
-                                 (["--libraries", "cuda=/x.so"], ["cuda", "openblas"])):
+                                 (["--libraries", "atlas=/x.so"], ["atlas", "openblas"]), (["--libraries", "cuda=/x.so"], ["/x.so"])):
             with self.subTest(arguments=arguments):
                 self.assert_refused(self.assay("run", "--out", "run", *arguments), *words)
 
