@@ -5,6 +5,7 @@
 #include "kernels/attention.hpp"
 #include "kernels/conv1d.hpp"
 #include "kernels/conv_transpose1d.hpp"
+#include "kernels/gemm.hpp"
 #include "tests/sim/kernel.hpp"
 
 namespace assay::sim {
@@ -15,6 +16,7 @@ struct Length {
   std::size_t offset;        // of a long long in the arguments
 };
 constexpr Length lengths[] = {
+    {"gemm_", offsetof(kernels::GemmArgs, k)},
     {"conv1d_", offsetof(kernels::Conv1dArgs, k)},
     {"conv_transpose1d_", offsetof(kernels::ConvTranspose1dArgs, k)},
     {"attention_", offsetof(kernels::AttentionArgs, d)},

@@ -133,7 +133,10 @@ Softmax::Softmax(const Device& d, std::int64_t rows_, std::int64_t n_)
 }
 
 kernels::SoftmaxArgs Softmax::args() const {
-  return {reinterpret_cast<const void*>(x), reinterpret_cast<void*>(y), rows, n, n, n, 0};
+  kernels::SoftmaxArgs g = {};
+  g.x = reinterpret_cast<const void*>(x), g.y = reinterpret_cast<void*>(y);
+  g.rows = rows, g.n = g.ldx = g.ldy = n;
+  return g;
 }
 
 int Softmax::launch(Handle function, Handle stream) const {
