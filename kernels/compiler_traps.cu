@@ -21,16 +21,34 @@ __device__ inline float trap_small(const TrapArgs& g, long long i) {
   return static_cast<float>(static_cast<int>((trap_word(g, i) & 0xfffu) | 1u) - 2048);
 }
 
+/// |x| as the report has it; from max(x, -x) in C++ the front end makes abs.
+__device__ inline int absolute_by_max(int x) {
+#ifdef ASSAY_EMULATOR
+  return max(x, static_cast<int>(0u - static_cast<unsigned>(x)));
+#else
+  int y;
+  asm("{\n\t.reg .s32 negated;\n\tneg.s32 negated, %1;\n\tmax.s32 %0, %1, negated;\n\t}" : "=r"(y) : "r"(x));
+  return y;
+#endif
+}
 __device__ inline unsigned trap_abs_max(const TrapArgs& g, long long i) {
-  const unsigned x = trap_word(g, i), y = trap_word(g, i ^ 1);
-  const int abs_x = max(static_cast<int>(x), static_cast<int>(0u - x)),
-            abs_y = max(static_cast<int>(y), static_cast<int>(0u - y));
-  return static_cast<unsigned>(max(abs_x, abs_y));
+  const int x = static_cast<int>(trap_word(g, i)), y = static_cast<int>(trap_word(g, i ^ 1));
+  return static_cast<unsigned>(max(absolute_by_max(x), absolute_by_max(y)));
 }
 
 __device__ inline unsigned trap_negated_max(const TrapArgs& g, long long i) {
   const float a = trap_small(g, i), b = trap_small(g, i ^ 1), c = trap_small(g, i ^ 2);
   return static_cast<unsigned>(static_cast<int>(fmaxf(-fmaxf(-a, -b), c)));
+}
+
+/// The order of fp32 numbers as integers.
+__device__ inline unsigned sort_key(float x) {
+  const unsigned bits = __float_as_uint(x);
+  return bits ^ ((bits & 0x80000000u) != 0 ? 0xffffffffu : 0x80000000u);
+}
+__device__ inline unsigned trap_sign_flip(const TrapArgs& g, long long i) {
+  const float x = __uint_as_float(trap_word(g, i)), y = __uint_as_float(trap_word(g, i ^ 1));
+  return min(sort_key(__uint_as_float(__float_as_uint(x) ^ 0x80000000u)), sort_key(y));
 }
 
 /// Of a group of lanes: the largest value by |value|, and where it is found.
@@ -117,18 +135,25 @@ __device__ inline unsigned trap_bit_select(const TrapArgs& g, long long i) {
   return merged;
 }
 
+/// Both halves, each modulo 2^16.
+__device__ inline unsigned add_pairs(unsigned a, unsigned b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  unsigned sum;
+  asm("add.s16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+  return sum;
+#else
+  return ((a + b) & 0xffffu) | (((a >> 16) + (b >> 16)) << 16);
+#endif
+}
 __device__ inline unsigned trap_packed_add(const TrapArgs&, long long i) {
-  unsigned short value[4];
+  unsigned value[4];
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
     const int at = static_cast<int>(i % 4096) * 4 + k;
-    value[k] = static_cast<unsigned short>(at / 8 % 2 == 1 ? (at * 9 + 1) % 1000 : at);
+    value[k] = static_cast<unsigned>(at / 8 % 2 == 1 ? (at * 9 + 1) % 1000 : at);
   }
-#pragma unroll
-  for (int k = 0; k < 4; ++k) value[k] = static_cast<unsigned short>(value[k] + 1);
-  const unsigned low = value[0] | static_cast<unsigned>(value[1]) << 16, high = value[2] | static_cast<unsigned>(value[3])
-                                                                                               << 16;
-  return low + 5 * high;
+  const unsigned one = 0x00010001u;
+  return add_pairs(value[0] | value[1] << 16, one) + 5 * add_pairs(value[2] | value[3] << 16, one);
 }
 
 __device__ inline short saturated_negation(short x) {
@@ -236,6 +261,7 @@ __device__ inline unsigned trap_nested_selects(const TrapArgs& g, long long i) {
   }
 ASSAY_TRAP(abs_max)
 ASSAY_TRAP(negated_max)
+ASSAY_TRAP(sign_flip)
 ASSAY_TRAP(argmax_ties)
 ASSAY_TRAP(divergent_shuffle)
 ASSAY_TRAP(bit_select)

@@ -81,6 +81,13 @@ inline unsigned negated_max(const Words& w, long long i) {
   return static_cast<unsigned>(least < c ? c : least);
 }
 
+inline unsigned sign_flip(const Words& w, long long i) {
+  // Bits of an fp32 number as an integer of the same order, NaN of either sign at its end.
+  const auto key = [](unsigned bits) { return bits >> 31 ? ~bits : bits | 0x80000000u; };
+  const unsigned x = key(w[i] ^ 0x80000000u), y = key(w[i ^ 1]);
+  return x < y ? x : y;
+}
+
 inline unsigned argmax_ties(const Words& w, long long i) {
   const long long first = i / 32 * 32;
   long long lowest = first, highest = first;
@@ -203,14 +210,16 @@ struct Trap {
 inline constexpr Trap traps[] = {
     {"abs_max", "maximum of two absolute values, each as max(x, -x)",
      "github.com/pytorch/pytorch/issues/190973: the fused maximum of three drops the minus", trap::abs_max},
-    {"negated_max", "fp32 max(-max(-a, -b), c)",
-     "github.com/llvm/llvm-project/pull/219089: fneg and fabs lowered as subtractions", trap::negated_max},
+    {"negated_max", "fp32 max(-max(-a, -b), c)", "github.com/pytorch/pytorch/issues/190973: the same loss of a minus, in fp32",
+     trap::negated_max},
+    {"sign_flip", "smaller of two sort keys of fp32 bits, one with its sign flipped",
+     "github.com/llvm/llvm-project/pull/121513: a sign flipped by xor became neg, which need not keep NaN", trap::sign_flip},
     {"argmax_ties", "first and last place of the largest |short| in a warp, 12 bytes exchanged at a time",
      "github.com/NVIDIA/cccl/issues/10958: the tie-break is dropped for -32768", trap::argmax_ties},
     {"divergent_shuffle", "shuffles among the lanes of nested branches and of a loop that lanes leave one by one",
      "CUDA 13.2 Update 2 release notes, compiler: stale registers after nested divergence", trap::divergent_shuffle},
     {"early_exit", "shared memory written behind a bounds check, a shuffle, then all lanes but one return",
-     "github.com/JuliaGPU/CUDAnative.jl/issues/4: a store is lost", trap::early_exit},
+     "github.com/JuliaGPU/CUDAnative.jl/issues/4: invalid results with shared memory and several exits", trap::early_exit},
     {"bit_select", "bytes of two words merged by and, or; the same word decides a branch",
      "github.com/triton-lang/triton/issues/2941: LOP3 with a predicate became PRMT without", trap::bit_select},
     {"packed_add", "16-bit sums after a remainder by 1000, two to a register",
@@ -227,7 +236,8 @@ inline constexpr Trap traps[] = {
     {"signed_division", "quotient, remainder and right shift of negative integers, division by INT_MIN >> 31",
      "github.com/microsoft/DirectXShaderCompiler/issues/8094: signed division taken for unsigned", trap::signed_division},
     {"predicated_store", "one of two stores in each round of an unrolled loop, from shared memory",
-     "github.com/kokkos/kokkos/issues/542: a copy loop leaves elements out", trap::predicated_store},
+     "github.com/kokkos/kokkos/issues/542: threads that left a copy loop at different times are miscounted",
+     trap::predicated_store},
     {"nested_selects", "a fold of pairs by nested selects",
      "github.com/AccelerateHS/accelerate/issues/364: wrong for integers, right for fp64", trap::nested_selects},
 };

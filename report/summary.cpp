@@ -289,7 +289,7 @@ std::string reproducer(const Record& r) {
   if (!r.library.path.empty()) {
     // A redacted path starts with "~", which the shell expands only outside quotes.
     const bool home = r.library.path.compare(0, 2, "~/") == 0;
-    out += " --libraries " + shell_word(r.target) + "=" +
+    out += " --libraries " + (r.target == "kernel" ? "cuda" : shell_word(r.target)) + "=" +
            (home ? "~/" + shell_word(r.library.path.substr(2)) : shell_word(r.library.path));
   }
   return out + " --case " +

@@ -39,4 +39,8 @@ struct SelftestArguments {
 };
 int selftest(const SelftestArguments&);
 
+/// Hidden, for tests/gpu/run: digests over the outputs of our kernels in a run folder; device-made inputs against the host's.
+int digests(const std::string& run);
+int device_inputs(const std::vector<std::string>& libraries, int device);
+
 }  // namespace assay::cli

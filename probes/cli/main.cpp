@@ -116,6 +116,18 @@ int dispatch(int argc, char** argv) {
   selftest_cmd->add_flag("--quiet", selftest_args.quiet, "only the last line");
   selftest_cmd->callback([&] { code = selftest(selftest_args); });
 
+  // No group: not in --help.
+  std::string digests_run;
+  std::vector<std::string> inputs_libraries;
+  int inputs_device = 0;
+  CLI::App* digests_cmd = app.add_subcommand("__digests", "")->group("");
+  digests_cmd->add_option("run", digests_run)->required();
+  digests_cmd->callback([&] { code = digests(digests_run); });
+  CLI::App* inputs_cmd = app.add_subcommand("__device-inputs", "")->group("");
+  inputs_cmd->add_option("--libraries", inputs_libraries);
+  inputs_cmd->add_option("--device", inputs_device);
+  inputs_cmd->callback([&] { code = device_inputs(inputs_libraries, inputs_device); });
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -127,7 +127,7 @@ class KernelCall final : public Call {
 
   CallReport report() override {
     CallReport r;
-    r.arithmetic = work_.arithmetic;
+    r.arithmetic = work_.arithmetic_on ? work_.arithmetic_on(context_.sm()) : work_.arithmetic;
     r.contract = work_.contract;
     r.bytes_outside = guard_bytes_, r.outside = guard_place_;
     for (const KernelStep& s : steps_) r.algorithm += (r.algorithm.empty() ? "" : " + ") + s.entry;

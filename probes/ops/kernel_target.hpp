@@ -33,6 +33,7 @@ struct KernelWork {
   std::size_t workspace_bytes = 0;
   std::vector<std::byte> constants{};  // of the host, copied to the device once
   Arithmetic arithmetic;
+  std::function<Arithmetic(int sm)> arithmetic_on{};  // where it depends on the device: set instead
   Contract contract;
   /// No step: there is nothing to compute.
   std::function<std::vector<KernelStep>(const KernelMemory&)> steps;

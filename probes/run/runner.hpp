@@ -22,6 +22,9 @@ struct Candidate {
       0;  // leaves out bigger problems, so that an unoptimised library does not eat the level's time; 0: none
 };
 
+/// The emulator behind a simulated device computes some 10^8 operations in a second; larger cases are left out unless named.
+inline constexpr double simulated_flops = 2e6;
+
 struct TargetChoice {
   std::vector<std::string> patterns;   // shell patterns on TargetSpec::name; empty: control, libraries, ladders
   std::vector<std::string> libraries;  // values of --libraries

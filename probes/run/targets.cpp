@@ -140,9 +140,8 @@ std::vector<Candidate> of_kernels(const TargetChoice& choice, bool asked) {
       if (driver != files.end()) s.library = driver->second;
       s.set = files, s.set.erase("cuda");
       s.device = choice.device;
-      // The emulator behind a simulated device computes some 10^8 operations in a second.
       const bool slow = device.info.name.find("simulated") != std::string::npos && !choice.named;
-      out.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = device.unavailable, .largest_flops = slow ? 2e6 : 0});
+      out.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = device.unavailable, .largest_flops = slow ? simulated_flops : 0});
     }
   return out;
 }

@@ -32,6 +32,13 @@ std::map<std::string, unsigned (*)(const Words&, long long)> mistakes() {
          const int a = w.small(i), b = w.small(i ^ 1), c = w.small(i ^ 2);
          return static_cast<unsigned>(a > b ? (a < c ? c : a) : (b < c ? c : b));  // without the minus
        }},
+      {"sign_flip",
+       [](const Words& w, long long i) {
+         const unsigned bits = w[i];
+         if ((bits & 0x7fffffffu) <= 0x7f800000u) return kernels::trap::sign_flip(w, i);
+         const unsigned other[2] = {0xffffffffu, w[i ^ 1]};  // neg of NaN gives the one NaN 0x7fffffff
+         return kernels::trap::sign_flip({other, 2}, 0);
+       }},
       {"argmax_ties",
        [](const Words& w, long long i) {
          const auto same = [&](long long at) { return w.as_short(at) == -32768; };

@@ -84,7 +84,7 @@ TEST_CASE("softmax kernels make a row with NaN, or of nothing but -Inf, all NaN,
   const float inf = INFINITY;
   Memory<float> x(std::vector<float>{1, 2, NAN, 4, -inf, -inf, -inf, -inf, 0, -inf, 0, -inf});
   for (const char* version : {"two_pass", "online"}) {
-    const kernels::SoftmaxArgs args{x.at(), nullptr, 3, 4, 4, 4, 0};
+    const kernels::SoftmaxArgs args{x.at(), nullptr, 3, 4, 4, 4, 0, 0};
     const auto y = clean_result<float>(std::string("softmax_") + version + "_f32", kernels::softmax_launch(args), args,
                                        &kernels::SoftmaxArgs::y, 12);
     for (int j = 0; j < 8; ++j) CHECK(std::isnan(y[j]));
@@ -96,7 +96,7 @@ TEST_CASE("softmax kernels make a row with NaN, or of nothing but -Inf, all NaN,
 TEST_CASE("a device that flushes subnormal numbers shows in softmax, and only where asked for") {
   Memory<float> x(std::vector<float>{0, -100, -90, -80});
   for (const bool flush : {false, true}) {
-    const kernels::SoftmaxArgs args{x.at(), nullptr, 1, 4, 4, 4, 0};
+    const kernels::SoftmaxArgs args{x.at(), nullptr, 1, 4, 4, 4, 0, 0};
     const auto y = clean_result<float>("softmax_online_f32", kernels::softmax_launch(args), args, &kernels::SoftmaxArgs::y, 4,
                                        {.flush_subnormals = flush});
     CHECK(y[0] == 1);
