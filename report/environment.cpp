@@ -73,6 +73,11 @@ constexpr Variable variables[] = {
     {"CUBLAS_AUTOTUNING_CACHE_CAPACITY", 'S'},
     {"CUBLAS_FORCE_XMMA_KERNEL_INIT", 'S'},
     {"CUBLASLT_LOG_LEVEL", 'E'},
+    {"CUBLASLT_LOG_MASK", 'E'},
+    {"CUBLASLT_LOG_FILE", 'E', Kept::set},
+    {"CUBLAS_LOGINFO_DBG", 'E'},
+    {"CUBLAS_LOGDEST_DBG", 'E', Kept::set},
+    {"CUBLAS_NVTX_LEVEL", 'E'},
     {"CUDNN_ERRATA_JSON_FILE", 'S', Kept::set},
     {"CUDNN_FORWARD_COMPAT_DISABLE", 'S'},
     {"CUDNN_FORCE_KERNEL_INIT", 'S'},
@@ -80,6 +85,10 @@ constexpr Variable variables[] = {
     {"CUDNN_RESCALE_THRESHOLD", 'N'},
     {"CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT", 'N'},
     {"CUDNN_LOGLEVEL_DBG", 'E'},
+    {"CUDNN_LOGDEST_DBG", 'E', Kept::set},
+    {"CUDNN_NVTX_LEVEL", 'E'},
+    {"CUDNN_FRONTEND_LOG_INFO", 'E'},
+    {"CUDNN_FRONTEND_LOG_FILE", 'E', Kept::set},
     // CUDA driver and compiler
     {"CUDA_FORCE_PTX_JIT", 'S'},
     {"CUDA_FORCE_JIT", 'S'},
@@ -96,6 +105,7 @@ constexpr Variable variables[] = {
     {"CUDA_VISIBLE_DEVICES", 'S', Kept::number},
     {"CUDA_DEVICE_ORDER", 'S'},
     {"CUDA_DISABLE_PERF_BOOST", 'D'},
+    {"CUDA_LOG_FILE", 'E', Kept::set},
     {"CUDA_FORCE_PRELOAD_LIBRARIES", 'S', Kept::set},
     {"CUDA_HOME", 'S', Kept::set},
     {"CUDA_PATH", 'S', Kept::set},
@@ -116,6 +126,8 @@ constexpr Variable variables[] = {
     {"NVTE_FLASH_ATTN", 'S'},
     {"NVTE_FUSED_ATTN", 'S'},
     {"NVTE_UNFUSED_ATTN", 'S'},
+    {"NVTE_FUSED_ATTN_BACKEND", 'S'},
+    {"NVTE_ALLOW_NONDETERMINISTIC_ALGO", 'D'},
     {"XLA_FLAGS", 'N', Kept::set},
     // the loader
     {"LD_LIBRARY_PATH", 'S', Kept::set},
@@ -128,6 +140,8 @@ const Variable* find_variable(std::string_view name) {
       std::find_if(std::begin(variables), std::end(variables), [&](const Variable& v) { return v.name == name; });
   return it == std::end(variables) ? nullptr : it;
 }
+
+constexpr std::string_view first_of_cuda = "NVIDIA_TF32_OVERRIDE", first_of_loader = "LD_LIBRARY_PATH";
 
 // A token that mixes letters with four digits or more, or has more than ten digits, may be a serial number or a UUID.
 // ("AVX512", "x86", "134217728" are not.)
@@ -195,6 +209,21 @@ std::string container() {
   return "none";
 }
 
+/// Who started this process, from whether a variable is set, never from its value.
+std::string orchestrator() {
+  if (std::getenv("KUBERNETES_SERVICE_HOST") != nullptr) return "kubernetes";
+  if (std::getenv("SLURM_JOB_ID") != nullptr) return "slurm";
+  return "";
+}
+
+/// Tells runs before a reboot from runs after it: the start of a number that the kernel draws at every boot.
+std::string boot() {
+  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(in, id);
+  return id.substr(0, 8);
+}
+
 /// An image digest that whoever started the container chose to hand in; nothing but a digest is taken.
 std::string image_digest() {
   constexpr std::string_view prefix = "sha256:";
@@ -202,7 +231,11 @@ std::string image_digest() {
   const std::string digest = value == nullptr ? "" : value;
   const bool good = digest.size() == prefix.size() + 64 && digest.compare(0, prefix.size(), prefix) == 0 &&
                     digest.find_first_not_of("0123456789abcdef", prefix.size()) == std::string::npos;
-  return good ? digest : "";
+  if (good) return digest;
+  // Podman writes the image's id, a digest without its prefix, for whoever may read it: imageid="...".
+  const std::string id = std::string(prefix) + line_value("/run/.containerenv", "imageid", '=');
+  return id.size() == prefix.size() + 64 && id.find_first_not_of("0123456789abcdef", prefix.size()) == std::string::npos ? id
+                                                                                                                         : "";
 }
 
 std::map<std::string, std::string> read_system() {
@@ -220,6 +253,12 @@ std::map<std::string, std::string> read_system() {
   s["memory_gib"] = std::to_string(static_cast<long long>(bytes / (1024.0 * 1024.0 * 1024.0) + 0.5));
   s["container"] = container();
   s["image_digest"] = image_digest();
+  s["orchestrator"] = orchestrator();
+  s["boot"] = boot();
+  s["microcode"] = line_value("/proc/cpuinfo", "microcode", ':');
+  const KernelDriver driver = kernel_driver();
+  s["nvidia_module"] = driver.version;
+  s["nvidia_module_flavour"] = driver.flavour;
   std::erase_if(s, [](const auto& entry) { return entry.second.empty(); });
   return s;
 }
@@ -243,6 +282,37 @@ std::vector<std::string_view> allowed_variables() {
   std::vector<std::string_view> names;
   for (const Variable& v : variables) names.push_back(v.name);
   return names;
+}
+
+std::vector<std::string_view> cleared_variables() {
+  std::vector<std::string_view> names;
+  bool cuda = false;
+  for (const Variable& v : variables) {
+    cuda = (cuda || v.name == first_of_cuda) && v.name != first_of_loader;
+    if (cuda && v.kind != 'E' && v.name != "CUDA_VISIBLE_DEVICES" && v.name != "CUDA_DEVICE_ORDER") names.push_back(v.name);
+  }
+  return names;
+}
+
+KernelDriver parse_kernel_driver(std::string_view text) {
+  // "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build ..."
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.154.05  Thu Dec 28 ..."
+  const std::string line(text.substr(0, text.find('\n')));
+  if (!line.starts_with("NVRM version:")) return {};
+  std::istringstream words(line);
+  KernelDriver out;
+  for (std::string word; out.version.empty() && words >> word;)
+    if (std::isdigit(static_cast<unsigned char>(word[0])) != 0 && word.find('.') != std::string::npos && only(word, ".", false))
+      out.version = word;
+  if (!out.version.empty()) out.flavour = line.find("Open Kernel Module") != std::string::npos ? "open" : "proprietary";
+  return out;
+}
+
+KernelDriver kernel_driver() {
+  std::ifstream in("/proc/driver/nvidia/version");
+  std::string line;
+  std::getline(in, line);
+  return parse_kernel_driver(line);
 }
 
 char variable_class(std::string_view name) {

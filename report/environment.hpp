@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/gpu.hpp"
 #include "report/record.hpp"
 
 namespace assay::report {
@@ -17,6 +18,7 @@ struct Environment {
   std::map<std::string, std::string>
       variables;                           // allow-listed names found in the environment; values that may hold a path are "set"
   std::vector<LibraryIdentity> libraries;  // what workers really mapped
+  std::vector<Gpu> gpus;                   // those that workers ran on
   std::string command;                     // arguments, paths redacted
 };
 
@@ -28,9 +30,21 @@ std::vector<std::string_view> allowed_variables();
 /// What an allowed variable can do: 'N' changes numbers, 'S' selects code, 'D' determinism, 'E' evidence only; 0 if not
 /// allowed.
 char variable_class(std::string_view name);
+/// CUDA variables of class N, S and D: a worker on a GPU starts without them unless the user asks to keep them, so that two
+/// runs differ by what they record. Not among them: those that choose the device (CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER) and
+/// the loader's, without which a container may not find its driver.
+std::vector<std::string_view> cleared_variables();
 /// The value as it is recorded: itself when it is short, plain and impersonal, otherwise "set".
 std::string recorded_value(std::string_view name, std::string_view value);
 /// Replaces the home directory, user and host name wherever they occur: "~", "USER", "HOST".
 std::string redact(std::string_view text);
+
+/// The loaded kernel module of the NVIDIA driver. Both empty when there is none; flavour is "open" or "proprietary".
+struct KernelDriver {
+  std::string version, flavour;
+};
+KernelDriver kernel_driver();
+/// The same from the text of /proc/driver/nvidia/version.
+KernelDriver parse_kernel_driver(std::string_view text);
 
 }  // namespace assay::report

@@ -108,4 +108,18 @@ Environment environment_from_json(std::string_view text) {
   return e;
 }
 
+std::string to_json(const Gpu& gpu) {
+  return json::dump(json::Writer::object(gpu), -1);
+}
+
+Gpu gpu_from_json(std::string_view text) {
+  constexpr std::string_view what = "the description of a GPU";
+  const json::Value v = json::parse(text, what);
+  if (!v.is_object()) json::wrong_field(what, "name", "an object that has it");
+  Gpu gpu;
+  json::Reader reader{v, what};
+  json::gpu_fields(reader, gpu);
+  return gpu;
+}
+
 }  // namespace assay::report

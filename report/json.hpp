@@ -68,10 +68,25 @@ void record_fields(Io& io, R& r) {
   io("execute_ms", r.execute_ms), io("reference_ms", r.reference_ms), io("started", r.started);
 }
 
+template <class Io, class S>
+void gpu_state_fields(Io& io, S& s) {
+  io("sm_clock_mhz", s.sm_clock_mhz), io("memory_clock_mhz", s.memory_clock_mhz), io("temperature_c", s.temperature_c);
+  io("throttled", s.throttled), io("ecc_corrected", s.ecc_corrected), io("ecc_uncorrected", s.ecc_uncorrected);
+}
+
+template <class Io, class G>
+void gpu_fields(Io& io, G& g) {
+  io("ordinal", g.ordinal), io("name", g.name), io("sm", g.sm), io("multiprocessors", g.multiprocessors);
+  io("memory_mib", g.memory_mib), io("l2_kib", g.l2_kib), io("shared_kib_per_block", g.shared_kib_per_block);
+  io("largest_clock_mhz", g.largest_clock_mhz), io("power_limit_w", g.power_limit_w), io("ecc", g.ecc), io("mig", g.mig);
+  io("vbios", g.vbios), io("user_driver", g.user_driver), io("kernel_driver", g.kernel_driver);
+  io("before", g.before), io("after", g.after);
+}
+
 template <class Io, class E>
 void environment_fields(Io& io, E& e) {
   io("assay", e.assay), io("system", e.system), io("variables", e.variables);
-  io("libraries", e.libraries), io("command", e.command);
+  io("libraries", e.libraries), io("gpus", e.gpus), io("command", e.command);
 }
 
 template <class Io>
@@ -81,6 +96,22 @@ void fields(Io& io, const LibraryIdentity& l) {
 template <class Io>
 void fields(Io& io, LibraryIdentity& l) {
   library_fields(io, l);
+}
+template <class Io>
+void fields(Io& io, const GpuState& s) {
+  gpu_state_fields(io, s);
+}
+template <class Io>
+void fields(Io& io, GpuState& s) {
+  gpu_state_fields(io, s);
+}
+template <class Io>
+void fields(Io& io, const Gpu& g) {
+  gpu_fields(io, g);
+}
+template <class Io>
+void fields(Io& io, Gpu& g) {
+  gpu_fields(io, g);
 }
 template <class Io>
 void fields(Io& io, const Comparison& c) {

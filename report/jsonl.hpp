@@ -28,6 +28,10 @@ Record record_from_json(std::string_view line);  // throws FileError; unknown fi
 std::string to_json(const Environment&);         // indented
 Environment environment_from_json(std::string_view text);
 
+/// One GPU as an object of environment.json, on one line, and back; throws FileError.
+std::string to_json(const Gpu&);
+Gpu gpu_from_json(std::string_view);
+
 /// Appends records, personal names redacted, each flushed to the kernel in one write. On a short write the file is cut back to
 /// the last whole record.
 class JsonlWriter {

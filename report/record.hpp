@@ -12,7 +12,7 @@
 namespace assay::report {
 
 /// "major.minor". Readers accept the same major and ignore unknown fields.
-inline constexpr std::string_view schema_version = "1.0";
+inline constexpr std::string_view schema_version = "1.1";
 
 enum class Verdict : std::uint8_t { pass, fail, fault, suspect, unsupported, unavailable };
 std::string_view name(Verdict);

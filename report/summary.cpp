@@ -185,6 +185,12 @@ std::string next_command(const std::vector<Judged>& all, const RunFacts& facts) 
 
 constexpr std::string_view verdict_words[] = {"PASS", "FAIL", "NOTHING RAN", "INCOMPLETE", "FLAKY", "PASS, OTHER ENVIRONMENT"};
 
+/// A redacted path starts with "~", which the shell expands only outside quotes.
+std::string chosen_library(const std::string& name, const std::string& path) {
+  const bool home = path.compare(0, 2, "~/") == 0;
+  return " --libraries " + shell_word(name) + "=" + (home ? "~/" + shell_word(path.substr(2)) : shell_word(path));
+}
+
 }  // namespace
 
 std::string_view name(Standing s) {
@@ -286,11 +292,16 @@ std::string shell_word(std::string_view text) {
 std::string reproducer(const Record& r) {
   // A variant sets its own variables, so its name says all: openblas:core=Haswell.
   std::string out = "assay run --target " + shell_word(full_target(r));
-  if (!r.library.path.empty()) {
-    // A redacted path starts with "~", which the shell expands only outside quotes.
-    const bool home = r.library.path.compare(0, 2, "~/") == 0;
-    out += " --libraries " + (r.target == "kernel" ? "cuda" : shell_word(r.target)) + "=" +
-           (home ? "~/" + shell_word(r.library.path.substr(2)) : shell_word(r.library.path));
+  const auto device = r.conditions.find("device");
+  const bool on_device = device != r.conditions.end();
+  if (!r.library.path.empty()) out += chosen_library(on_device ? "cuda" : r.target, r.library.path);
+  if (on_device) {
+    // A kernel is compiled anew: its compilers and its build belong to the question.
+    for (const auto& [key, value] : r.conditions)
+      if (key.starts_with("file ")) out += chosen_library(key.substr(5), value);
+    if (const std::size_t at = r.variant.find('@'); at != std::string::npos)
+      out += " --kernel-builds " + shell_word(r.variant.substr(at + 1));
+    if (device->second != "0") out += " --device " + shell_word(device->second);
   }
   return out + " --case " +
          (r.case_id.find_first_of("'\n") == std::string::npos ? "'" + r.case_id + "'" : shell_word(r.case_id));

@@ -4,6 +4,7 @@
 # ${XDG_CACHE_HOME:-~/.cache}/assay/wheels. Pinned versions and digests; what is there already is left alone.
 #   tools/fetch_wheels.sh            the small ones (40 MB)
 #   tools/fetch_wheels.sh --large    also those inside big wheels (another 195 MB)
+#   tools/fetch_wheels.sh --cuda     headers and run-time compiler of CUDA 12.8, NVML headers of 13 (90 MB), and nothing else
 #   tools/fetch_wheels.sh --list     the library files that are in the cache now
 # Exit code: 0 everything asked for is there, 1 something could not be fetched.
 set -u
@@ -20,6 +21,12 @@ onednn-devel-cpu-gomp 2022.0.2 7aec2fa423bfbcd10e6e5e46ec93df4aa546c6a2302386071
 large='
 paddlepaddle 3.3.1 bb22396233d807f6957d9c4a6a1edc76693fb589c4ee3d17caf7e39113ca4047 paddle/libs/libdnnl.so.3 oneDNN-3.6.2
 '
+cuda='
+nvidia-cuda-runtime-cu12 12.8.90 adade8dcbd0edf427b7204d480d6066d33902cab2a4707dcfc48a2d0fd44ab90 nvidia/cuda_runtime/include headers-of-the-driver-API
+nvidia-cuda-nvrtc-cu12 12.8.93 a7756528852ef889772a84c6cd89d41dfa74667e24cca16bb31f8f061e3e9994 nvidia/cuda_nvrtc run-time-compiler
+nvidia-nvml-dev-cu12 12.8.90 051ea91b21d08447d1c6bb0f6f7b3c50339e79d45ef60ae1f71ac800ca0b2f6e nvidia/nvml_dev/include headers-of-NVML-12.8
+nvidia-nvml-dev 13.5.37 7394fcbefa9ba537e8238cbb1caa4cd2db6bbfbff208d217a8a884947113ae6d nvidia/cu13/include headers-of-NVML-13.5
+'
 
 if [ "${1:-}" = --list ]; then
   for file in "$cache"/*/lib/libdnnl.so.[0-9]; do ! [ -e "$file" ] || echo "$file"; done
@@ -27,6 +34,7 @@ if [ "${1:-}" = --list ]; then
 fi
 wanted=$small
 if [ "${1:-}" = --large ]; then wanted=$small$large; fi
+if [ "${1:-}" = --cuda ]; then wanted=$cuda; fi
 
 # fetch PACKAGE VERSION SHA256 MEMBER: the member's files end up in $cache/PACKAGE-VERSION/{lib,include}.
 fetch() {
@@ -38,7 +46,7 @@ fetch() {
   fi
   work=$(mktemp -d) || return 1
   say "fetching $1 $2 ($5)"
-  if python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: --python-version 311 --platform manylinux1_x86_64 --platform manylinux_2_28_x86_64 \
+  if python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: --python-version 311 --platform manylinux1_x86_64 --platform manylinux2010_x86_64 --platform manylinux2014_x86_64 --platform manylinux_2_28_x86_64 \
     -d "$work" "$1==$2" >&2 && python3 - "$work" "$3" "$4" "$target" <<'PY'
 import hashlib, pathlib, shutil, sys, zipfile
 work, digest, member, target = sys.argv[1:]
@@ -56,9 +64,10 @@ with zipfile.ZipFile(wheel) as z:
         kind = "include" if "include" in inner.parts else "lib"
         rest = inner.relative_to(member) if name != member else pathlib.PurePosixPath(inner.name)
         # Wheels hold no links: libdnnl.so, .so.3 and .so.3.2 are three copies of one file.
-        if kind == "lib" and not rest.name.endswith((".so.2", ".so.3")):
+        nvrtc = rest.name.startswith("libnvrtc") and ".alt." not in rest.name
+        if kind == "lib" and not rest.name.endswith((".so.2", ".so.3")) and not nvrtc:
             continue
-        to = target / kind / rest
+        to = target / rest if rest.parts[0] == kind else target / kind / rest
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes(z.read(name))
 (target / ".complete").touch()

@@ -15,7 +15,7 @@ struct RunArguments {
   std::vector<std::string> ops, targets, cases, case_files, tags, libraries, kernel_builds;
   int device = 0;
   std::string out;
-  bool resume = false, strict = false, quiet = false, plain = false;
+  bool resume = false, strict = false, quiet = false, plain = false, keep_variables = false;
   double deadline_s = 20;
   std::string command;  // as typed, for the record
 };

@@ -61,8 +61,9 @@ int dispatch(int argc, char** argv) {
   run_cmd->add_option("--cases", run_args.case_files, "a case list of yours, added to the run");
   run_cmd->add_option("--tag", run_args.tags, "only cases with a tag that starts so: T01, whisper, llama");
   run_cmd->add_option("--libraries", run_args.libraries,
-                      "auto, or NAME=PATH: probe this library file (openblas, blis, refblas, mkl, cblas, onednn), or reach "
-                      "the GPU through it (cuda, nvrtc, ptxas, nvcc)");
+                      "auto; NAME=PATH: probe this library file (openblas, blis, refblas, mkl, cblas, onednn), or reach the "
+                      "GPU through it (cuda, nvml, nvrtc, cudart, cublasLt, cublas, cudnn, ptxas, nvcc); FOLDER: what lies in "
+                      "a toolkit or conda environment; from-python PYTHON: what its wheels brought");
   run_cmd->add_option("--device", run_args.device, "ordinal of the GPU that our kernels run on")
       ->check(CLI::Range(0, 255))
       ->capture_default_str();
@@ -71,6 +72,8 @@ int dispatch(int argc, char** argv) {
                    "how our kernels are compiled: nvrtc-cubin, nvrtc-ptx (the driver finishes), nvrtc-ptxas, nvcc-cubin, each "
                    "with -O0 ... -O3, -fast, -lower; or all")
       ->delimiter(',');
+  run_cmd->add_flag("--keep-variables", run_args.keep_variables,
+                    "GPU workers keep CUDA variables that change numbers or select code (default: taken out, and listed)");
   run_cmd->add_option("--out", run_args.out, "run folder (default: assay-runs/TIME)");
   run_cmd->add_flag("--resume", run_args.resume, "continue the run in --out: what is recorded there is not run again");
   run_cmd->add_flag("--strict", run_args.strict, "a suspect result fails the run");

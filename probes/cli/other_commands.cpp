@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// list, env, selftest.
+// list, selftest.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "probes/cli/cases.hpp"
 #include "probes/cli/commands.hpp"
-#include "probes/library/library.hpp"
 #include "probes/run/runner.hpp"
 #include "probes/run/selftest.hpp"
 #include "report/environment.hpp"
-#include "report/jsonl.hpp"
 
 namespace assay::cli {
 
@@ -52,39 +50,6 @@ int list(const ListArguments& args) {
     for (const ListedCase& c :
          select_cases({args.level.empty() ? "deep" : args.level, args.ops, args.tags, args.case_files, {}}))
       fmt::print("{}{}{}\n", c.id, c.tags.empty() ? "" : " | ", c.tags);
-  return 0;
-}
-
-int env(const std::vector<std::string>& libraries, bool json) {
-  report::Environment e = conditions();
-  e.command = "assay env";
-  std::vector<FoundLibrary> found = find_libraries(libraries);
-  for (const FoundLibrary& f : found) {
-    const LibraryFile file = read_library(f.path);
-    report::LibraryIdentity id;
-    id.path = report::redact(file.path), id.soname = file.soname, id.build_id = file.build_id, id.sha256 = file.sha256,
-    id.size_bytes = file.size_bytes;
-    e.libraries.push_back(id);
-  }
-  if (json) {
-    fmt::print("{}\n", report::to_json(e));
-    return 0;
-  }
-  const auto section = [](const char* title, const std::map<std::string, std::string>& values) {
-    fmt::print("{}\n", title);
-    for (const auto& [key, value] : values) fmt::print("  {:<14} {}\n", key, value);
-    if (values.empty()) fmt::print("  none\n");
-  };
-  section("assay", e.assay);
-  section("system", e.system);
-  section("variables that can change numbers", e.variables);
-  fmt::print("libraries found (read as files, not loaded)\n");
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const report::LibraryIdentity& l = e.libraries[i];
-    fmt::print("  {:<9} {}\n            {}, build id {}, sha256 {:.12}, {} KiB, by {}\n", found[i].family, l.path, l.soname,
-               l.build_id.empty() ? "none" : l.build_id, l.sha256, l.size_bytes >> 10, found[i].how);
-  }
-  if (found.empty()) fmt::print("  none: name one with --libraries NAME=PATH, or install one, e.g. libopenblas0-pthread\n");
   return 0;
 }
 

@@ -101,6 +101,9 @@ void announce(const RunPlan& plan, const fs::path& folder) {
 std::string why_not(const std::vector<Record>& records) {
   const auto missing = [](const Record& r) { return r.required && r.verdict == report::Verdict::unavailable; };
   const auto first = std::find_if(records.begin(), records.end(), missing);
+  if (records.empty())
+    return "none of the chosen targets takes any of these cases: a variant of ours belongs to some operations, and queue= to a "
+           "GPU; see `assay list targets`";
   if (first == records.end()) return {};
   const auto others = std::count_if(first + 1, records.end(), missing);
   return fmt::format("{} on {}: {}{}", first->case_id, report::full_target(*first), first->reason,
@@ -122,8 +125,8 @@ int run(const RunArguments& args) {
   const bool own_cases = !args.cases.empty() || !args.case_files.empty();
   const std::string level = own_cases && !args.level_given ? "" : args.level;
   plan.cases = select_cases({level, args.ops, args.tags, args.case_files, args.cases});
-  plan.targets =
-      choose_targets({args.targets, args.libraries, level == "deep" || own_cases, own_cases, args.kernel_builds, args.device});
+  plan.targets = choose_targets({args.targets, args.libraries, level == "deep" || own_cases, own_cases, args.kernel_builds,
+                                 args.device, args.keep_variables});
   if (args.resume && args.out.empty()) throw CaseError("--resume needs --out DIR, the folder of the run to continue");
   RunFolder folder(args.out, args.resume);
   refuse_changed_libraries(folder.earlier(), plan.targets);

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -210,11 +211,17 @@ std::string name(const Build& b) {
   return out;
 }
 
+std::vector<std::string_view> roles(const Build& b) {
+  if (b.maker == Maker::nvcc_cubin) return {"nvcc"};
+  if (b.maker == Maker::nvrtc_ptxas) return {"nvrtc", "ptxas"};
+  return {"nvrtc"};
+}
+
 std::vector<Build> all_builds(const std::map<std::string, std::string>& set) {
   std::vector<Build> out;
   for (const auto& [word, maker] : makers) {
-    const bool from_nvrtc = maker != Maker::nvcc_cubin;
-    if (!set.contains(from_nvrtc ? "nvrtc" : "nvcc") || (maker == Maker::nvrtc_ptxas && !set.contains("ptxas"))) continue;
+    const std::vector<std::string_view> needed = roles({.maker = maker});
+    if (!std::ranges::all_of(needed, [&](std::string_view role) { return set.contains(std::string(role)); })) continue;
     out.push_back({.maker = maker});
     out.push_back({.maker = maker, .level = 0});
     out.push_back({.maker = maker, .level = 1});

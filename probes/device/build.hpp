@@ -24,9 +24,11 @@ struct Build {
   bool fast = false;   // --use_fast_math: a declared arithmetic of its own
   bool lower = false;  // for the lowest architecture of the device's family, which the device must run as well
 };
-/// Throws CaseError-like std::invalid_argument: one sentence with what is expected.
+/// Throws std::invalid_argument: one sentence with what is expected.
 Build parse_build(std::string_view);
 std::string name(const Build&);
+/// Files that make it, by role: nvrtc, ptxas, nvcc.
+std::vector<std::string_view> roles(const Build&);
 /// One of each that the files at hand allow, most telling first.
 std::vector<Build> all_builds(const std::map<std::string, std::string>& set);
 

@@ -87,7 +87,7 @@ void Event::wait(const Stream& stream) const {
 Buffer::Buffer(const Context& context, std::size_t bytes) : context_(context), bytes_(bytes) {
   CUdeviceptr base = 0;
   context.driver().check(context.driver().fn().cuMemAlloc_v2(&base, bytes + 2 * guard_bytes),
-                         fmt::format("allocating {} bytes of device memory", bytes));
+                         fmt::format("allocating {} bytes of device memory", bytes + 2 * guard_bytes));
   base_ = std::shared_ptr<CUdeviceptr>(new CUdeviceptr(base), [&driver = context.driver()](CUdeviceptr* p) {
     driver.fn().cuMemFree_v2(*p);
     delete p;
@@ -127,14 +127,23 @@ void Buffer::download(const Stream& stream, std::span<std::byte> data) const {
 }
 
 std::pair<std::size_t, std::size_t> Buffer::disturbed(const Stream& stream) const {
-  std::array<std::byte, guard_bytes> before, after;
-  copy_back(stream, 0, before);
-  copy_back(stream, guard_bytes + bytes_, after);
-  stream.synchronize("reading the guards");
+  using Guards = std::array<std::array<std::byte, guard_bytes>, 2>;
+  const auto read = [&] {
+    Guards g;
+    copy_back(stream, 0, g[0]);
+    copy_back(stream, guard_bytes + bytes_, g[1]);
+    stream.synchronize("reading the guards");
+    return g;
+  };
   const auto other = [](const auto& guard) {
     return guard.size() - static_cast<std::size_t>(std::ranges::count(guard, std::byte{0xFF}));
   };
-  return {other(before), other(after)};
+  const Guards guards = read();
+  const std::pair<std::size_t, std::size_t> bytes{other(guards[0]), other(guards[1])};
+  // A bit that the copy changed must not be taken for a write of the operation.
+  if (bytes.first + bytes.second > 0 && read() != guards)
+    throw cuda::CopyError("two copies of one guard to the host differ: the transfer is at fault, not the operation");
+  return bytes;
 }
 
 Module::Module(const Context& context, std::span<const char> image, int jit_level) : context_(context) {

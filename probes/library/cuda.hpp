@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "probes/library/cuda_symbols.hpp"
+#include "probes/library/nvml.hpp"
 
 namespace assay::cuda {
 
@@ -31,6 +32,7 @@ class Driver {
 
   const Functions& fn() const { return functions_; }
   int version() const { return version_; }  // 13000: CUDA 13.0
+  std::string version_text() const;         // "CUDA 13.0"
   const std::string& path() const { return path_; }
   /// Throws Error unless the status is success; `doing` begins the sentence.
   void check(CUresult status, std::string_view doing) const;
@@ -48,7 +50,15 @@ struct DeviceInfo {
   double memory_gib = 0;
   std::string name;
 };
+/// Starts the driver. 0 when it has no device.
+int device_count(const Driver&);
 /// Starts the driver. Empty when it has no device.
 std::vector<DeviceInfo> describe_devices(const Driver&);
+
+/// Everything that a record says of one device; `before` is its state now. Starts the driver. Throws Error, and LibraryError
+/// when NVML (may be null) does not know the device.
+report::Gpu describe_device(const Driver&, int ordinal, const nvml::Nvml*);
+/// Clocks and the like now; empty where NVML is not there. Never throws for a dead device: it is asked after a run too.
+report::GpuState device_state(const Driver&, int ordinal, const nvml::Nvml*);
 
 }  // namespace assay::cuda

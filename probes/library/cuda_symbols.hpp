@@ -24,7 +24,8 @@ inline constexpr CUresult CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_E
                           CUDA_ERROR_NO_DEVICE = 100;
 inline constexpr int CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16, CU_DEVICE_ATTRIBUTE_ECC_ENABLED = 32,
                      CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-                     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76;
+                     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,
+                     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97;
 inline constexpr int CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6, CU_JIT_OPTIMIZATION_LEVEL = 7;
 inline constexpr int CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
 inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2;
@@ -74,9 +75,13 @@ inline constexpr int CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1;
   X(cuGetErrorName, (CUresult, const char**))                                                                     \
   X(cuGetErrorString, (CUresult, const char**))
 
+// Null where the driver has not got it. The bus id only leads to the same device in NVML; it is never recorded.
+#define ASSAY_CUDA_OPTIONAL(X) X(cuDeviceGetPCIBusId, (char*, int, CUdevice))
+
 struct Functions {
 #define ASSAY_MEMBER(name, arguments) CUresult(*name) arguments = nullptr;
   ASSAY_CUDA_SYMBOLS(ASSAY_MEMBER)
+  ASSAY_CUDA_OPTIONAL(ASSAY_MEMBER)
 #undef ASSAY_MEMBER
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a GPU is reached through, found without loading any: driver, run-time compiler, and the toolkit's programs.
+// Which files a GPU worker works with: one of each role, chosen from the sets found, nothing loaded.
 #pragma once
 
 #include <map>
@@ -9,14 +9,12 @@
 
 namespace assay {
 
-/// Roles that --libraries ROLE=PATH may name besides CPU libraries.
-inline constexpr std::string_view device_roles[] = {"cuda", "nvrtc", "ptxas", "nvcc"};
-
-/// Absolute paths by role; a role is absent when nothing was found. What `choice` names wins over the system's.
-/// Throws LibraryError when a named file is not there or is no ELF file.
+/// What our own kernels need: driver, NVML, run-time compiler and the toolkit's programs. Absolute paths by role; a role is
+/// absent when nothing was found. A file that `choice` names wins, then the set that it names; the driver and the programs
+/// fall back to the system's. Throws LibraryError.
 std::map<std::string, std::string> find_device_files(const std::vector<std::string>& choice);
 
-/// Whether a value of --libraries names one of these roles.
-bool names_device_file(std::string_view value);
+/// cublasLt, cublas, cudnn and cudart, all from one set: the first that has a cuBLASLt, else the first that has any.
+std::map<std::string, std::string> find_library_files(const std::vector<std::string>& choice);
 
 }  // namespace assay

@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "probes/library/sha256.hpp"
 
@@ -214,6 +217,31 @@ std::string absolute(const std::string& path) {
   return real.string();
 }
 
+/// A file's bytes without reading them all: a cuBLASLt has 500 MB, of which the tables are one.
+struct MappedFile {
+  std::span<const std::byte> bytes;
+  explicit MappedFile(std::span<const std::byte> b) : bytes(b) {}
+  MappedFile(MappedFile&& other) noexcept : bytes(std::exchange(other.bytes, {})) {}
+  ~MappedFile() {
+    if (!bytes.empty()) ::munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
+  }
+};
+
+/// Nothing for a file that is small or cannot be mapped: it is read, and a refusal is said there. A file that somebody
+/// truncates while it is mapped would end the process, so a small one, which might be under work, is never mapped.
+std::optional<MappedFile> map_large(const std::string& path) {
+  constexpr off_t large = 4 << 20;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return std::nullopt;
+  struct stat info {};
+  void* map = MAP_FAILED;
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size >= large)
+    map = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+  ::close(fd);
+  if (map == MAP_FAILED) return std::nullopt;
+  return MappedFile({static_cast<const std::byte*>(map), static_cast<std::size_t>(info.st_size)});
+}
+
 }  // namespace
 
 LibraryFile read_library_bytes(std::span<const std::byte> bytes, const std::string& path) {
@@ -281,7 +309,8 @@ std::vector<std::byte> read_file(const std::string& path) {
 
 LibraryFile read_library_without_digest(const std::string& path) {
   const std::string real = absolute(path);
-  return read_library_bytes(read_file(real), real);
+  const std::optional<MappedFile> mapped = map_large(real);
+  return mapped ? read_library_bytes(mapped->bytes, real) : read_library_bytes(read_file(real), real);
 }
 
 LibraryFile read_library(const std::string& path) {

@@ -4,21 +4,19 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <string_view>
 
-#include "probes/library/device_files.hpp"
+#include "probes/library/choice.hpp"
 #include "probes/library/elf.hpp"
 #include "probes/library/library.hpp"
+#include "probes/library/library_set.hpp"
+#include "probes/library/python.hpp"
 
 namespace assay {
 
 namespace {
-
-constexpr std::array<std::string_view, 6> known_families = {"openblas", "blis", "mkl", "refblas", "cblas", "onednn"};
 
 // The files that hold kernels, most likely one first. Debian and Ubuntu keep one folder per implementation and let the
 // alternatives system choose; libblas.so.3 in an OpenBLAS or BLIS folder is the same code under the system's name, so it is not
@@ -94,32 +92,21 @@ FoundLibrary named(std::string_view name, const std::string& path) {
   return {name.empty() ? family : std::string(name), file.path, "--libraries"};
 }
 
-FoundLibrary from_choice(const std::string& value) {
-  constexpr std::string_view forms =
-      "auto, NAME=PATH with NAME one of openblas, blis, mkl, refblas, cblas, onednn, cuda, nvrtc, ptxas, nvcc, or the path of a library file";
-  const auto refuse = [&](std::string_view why) -> FoundLibrary {
-    throw LibraryError(fmt::format("--libraries {}: {}; expected {}", value, why, forms));
-  };
-  if (value.empty()) return refuse("the value is empty");
-  if (value == "from-python" || value.starts_with("from-python ") || value.starts_with("from-python="))
-    return refuse("reading a Python installation is not supported yet");
-  const std::size_t slash = value.find('/'), equals = value.find('=');
-  std::string_view name;
-  std::string path = value;
-  if (equals < slash) {
-    name = std::string_view(value).substr(0, equals);
-    path = value.substr(equals + 1);
-    if (std::ranges::find(known_families, name) == known_families.end())
-      return refuse(fmt::format("\"{}\" is not a known library name", name));
-    if (path.empty()) return refuse("the path is empty");
-  } else if (slash == std::string::npos) {
-    return refuse("it is neither a name with a path nor a path (write ./ before a file of this folder)");
-  }
-  // Records write the home folder as ~, and not every shell expands it after an equals sign.
-  if (const char* home = std::getenv("HOME"); home != nullptr && path.starts_with("~/")) path.replace(0, 1, home);
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return refuse("searching a folder is not supported yet");
-  return named(name, path);
+/// Libraries in the folders that a named folder or a Python's packages keep them in. NumPy and SciPy bring an OpenBLAS each,
+/// Paddle a oneDNN.
+void add_folder(std::vector<FoundLibrary>& out, const std::string& root, const std::string& how) {
+  for (const char* pattern :
+       {"/libopenblas*.so*", "/libblis*.so*", "/libmkl_rt.so*", "/libcblas.so*", "/libblas.so*", "/libdnnl.so.[0-9]*",
+        "/lib/libopenblas*.so*", "/lib/libblis*.so*", "/lib/libmkl_rt.so*", "/lib/libcblas.so*", "/lib/libblas.so*",
+        "/lib/libdnnl.so.[0-9]*", "/lib64/libopenblas*.so*", "/lib64/libblis*.so*", "/lib64/libdnnl.so.[0-9]*",
+        "/numpy.libs/*openblas*.so*", "/scipy.libs/*openblas*.so*", "/paddle/libs/libdnnl.so.[0-9]*"})
+    for (const std::string& link : expand((root + pattern).c_str())) {
+      try {
+        const LibraryFile file = read_library_without_digest(link);
+        out.push_back({family_of(file), file.path, how});
+      } catch (const LibraryError&) {
+      }
+    }
 }
 
 }  // namespace
@@ -131,17 +118,31 @@ std::vector<FoundLibrary> find_cblas(const std::vector<std::string>& choice) {
 }
 
 std::vector<FoundLibrary> find_libraries(const std::vector<std::string>& choice) {
+  using Kind = Choice::Kind;
   std::vector<FoundLibrary> all;
-  if (choice.empty()) add_system(all);
-  bool cpu_named = false;
-  for (const std::string& value : choice) cpu_named |= !names_device_file(value);
-  if (!choice.empty() && !cpu_named) add_system(all);
-  for (const std::string& value : choice) {
-    if (names_device_file(value)) continue;
-    if (value == "auto")
-      add_system(all);
-    else
-      all.push_back(from_choice(value));
+  const std::vector<Choice> choices = parse_choice(choice);
+  const auto is_device_file = [](const Choice& c) { return c.kind == Kind::file && is_device_role(c.name); };
+  bool named_files = false;
+  for (const Choice& c : choices) {
+    if (is_device_file(c)) continue;
+    if (c.kind == Kind::automatic) add_system(all);
+    if (c.kind == Kind::folder) add_folder(all, c.path, "folder " + c.path);
+    if (c.kind == Kind::python)
+      for (const std::string& folder : python_folders(c.path)) add_folder(all, folder, "wheels in " + folder);
+    if (c.kind == Kind::file) all.push_back(named(c.name, c.path)), named_files = true;
+  }
+  if (all.empty() && !named_files) {
+    // A choice that holds only what a GPU is worked with says nothing about the CPU's libraries.
+    const bool device =
+        std::ranges::any_of(choices, is_device_file) || std::ranges::any_of(find_library_sets(choice), [](const LibrarySet& s) {
+          return s.kind == LibrarySet::Kind::folder || s.kind == LibrarySet::Kind::wheels;
+        });
+    if (!device && choices.front().kind != Kind::automatic)
+      throw LibraryError(
+          fmt::format("--libraries {}: nothing there is a library that assay knows; expected files such as "
+                      "libopenblas.so.0, libdnnl.so.3, libcublasLt.so.13 or libnvrtc.so.13 in it",
+                      choices.front().value));
+    if (choices.front().kind != Kind::automatic) add_system(all);
   }
   std::vector<FoundLibrary> out;
   for (FoundLibrary& found : all)

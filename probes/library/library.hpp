@@ -63,7 +63,8 @@ std::vector<CoreLevel> openblas_levels();
 std::vector<CoreLevel> onednn_levels();
 
 /// Every mapped file-backed shared object of this process with its identity (cached by path and inode).
-std::vector<report::LibraryIdentity> mapped_libraries();
+/// Without digests it does not read them whole: those of a GPU have 500 MB and more.
+std::vector<report::LibraryIdentity> mapped_libraries(bool digest = true);
 
 /// An opened CBLAS. Stays mapped until the process ends (unloading a BLAS with live threads is not survivable).
 class Cblas {

@@ -52,6 +52,7 @@ const Nvrtc& Nvrtc::open(const std::string& path) {
   out->functions_.nvrtcGetNumSupportedArchs(&count);
   out->architectures_.resize(static_cast<std::size_t>(std::max(0, count)));
   if (count > 0) out->functions_.nvrtcGetSupportedArchs(out->architectures_.data());
+  note_version(path, "NVRTC " + out->version_text());
   return *(opened[path] = std::move(out));
 }
 

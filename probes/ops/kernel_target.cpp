@@ -152,7 +152,7 @@ class KernelCall final : public Call {
   /// Something else for the device to do meanwhile, on a stream and on memory of its own.
   void start_neighbour() {
     if (!other_) other_.emplace(context_), scratch_.emplace(context_, kernels::neighbour_bytes);
-    const Loaded& neighbour = load_once(context_, Build{}, "kernels/neighbour.cu", spec_.set);
+    const Loaded& neighbour = load_once(context_, build_, "kernels/neighbour.cu", spec_.set);
     const kernels::NeighbourArgs args{static_cast<float*>(device_pointer(scratch_->address())), neighbour_rounds};
     const KernelStep step = kernel_step("neighbour_busy", kernels::neighbour_launch(), args);
     device::launch(context_, neighbour.module.function(step.entry), step.launch, step.args, *other_);

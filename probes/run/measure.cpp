@@ -65,6 +65,9 @@ class Session {
         return stop(Outcome::unsupported, r.reason);
       case ReplyKind::unavailable:
         return stop(Outcome::unavailable, r.reason);
+      case ReplyKind::no_memory:
+        m_.only_here = true;
+        return stop(Outcome::unavailable, r.reason);
       case ReplyKind::error:
         return stop(Outcome::fault, r.reason);
       case ReplyKind::ok:

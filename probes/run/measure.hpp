@@ -21,7 +21,8 @@ struct Finding : Discrepancy {
 
 struct Measurement {
   Outcome outcome = Outcome::measured;
-  std::string reason;  // of every outcome but measured
+  std::string reason;      // of every outcome but measured
+  bool only_here = false;  // unavailable: for this problem, the next may fit
   CallReport report;
   Finding first;                                 // worst over the first call, its repeats, all callers and all outputs
   std::optional<Finding> second;                 // other data through the same prepared call

@@ -147,7 +147,7 @@ Answer Worker::ask(const nlohmann::json& request, double deadline_s) {
     if (!(left_ms > 0)) {
       kill_and_reap();
       answer.timed_out = true;
-      answer.death = fmt::format("the call did not return within {:g} s and was stopped", deadline_s);
+      answer.death = fmt::format("the call did not return within {:.3g} s and was stopped", deadline_s);
       return answer;
     }
     pollfd p{socket_, POLLIN, 0};

@@ -31,7 +31,13 @@ struct PrepareRequest {
   std::vector<Region> regions;
 };
 
-enum class ReplyKind : std::uint8_t { ok, unsupported, unavailable, error };
+enum class ReplyKind : std::uint8_t {
+  ok,
+  unsupported,
+  unavailable,
+  error,
+  no_memory
+};  // no_memory: of the device, for this case
 
 struct Reply {
   ReplyKind kind = ReplyKind::ok;
@@ -41,6 +47,8 @@ struct Reply {
   FloatControl before, after;                      // around prepare or execute
   std::vector<report::LibraryIdentity> libraries;  // mapped files, sent when they changed
   std::vector<cuda::DeviceInfo> devices;           // what the driver describes, when asked
+  std::vector<report::Gpu> gpus;                   // the same with everything that a record says, when a set was opened
+  std::vector<std::string> complaints;             // of files that could not be opened
 };
 
 nlohmann::json to_json(const PrepareRequest&);

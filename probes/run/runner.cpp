@@ -190,7 +190,7 @@ void Runner::run_on(Truth& truth, const ListedCase& listed, Lane& lane) {
   }
   Judgement j = judge(truth.problem(), m);
   Record record = make_record(truth, lane.spec(), m, j, listed.tags);
-  if (m.outcome == Outcome::measured) identify(lane, m.report, record);
+  if (m.outcome == Outcome::measured || m.outcome == Outcome::fault) identify(lane, m.report, record);
   if (wrong(j)) {
     confirm(truth, lane, j, record);
     record.verdict = j.verdict, record.label = j.label, record.reason = j.reason;
@@ -200,7 +200,7 @@ void Runner::run_on(Truth& truth, const ListedCase& listed, Lane& lane) {
   if (plan_.give_up_after_faults > 0 && lane.faults_in_a_row >= plan_.give_up_after_faults)
     lane.down = fmt::format("not tried: {} calls in a row ended their process", lane.faults_in_a_row);
   // A library that cannot be opened, or a level that it replaces, stays so for every case; this record says it.
-  if (m.outcome == Outcome::unavailable && first_use) {
+  if (m.outcome == Outcome::unavailable && first_use && !m.only_here) {
     lane.down = m.reason;
     lane.told = true;
   }
@@ -242,7 +242,7 @@ void Runner::confirm(Truth& truth, Lane& lane, Judgement& j, Record& record) {
 void Runner::identify(Lane& lane, const CallReport& report, Record& record) {
   const std::string& path = lane.spec().library;
   if (path.empty()) return;
-  if (!identities_.contains(path)) {
+  if (!identities_.contains(path) && lane.worker) {  // a fault has ended it
     const Answer answer = lane.worker->ask({{"do", "libraries"}}, plan_.deadline_s);
     report::LibraryIdentity mine;
     mine.path = path;
@@ -256,7 +256,7 @@ void Runner::identify(Lane& lane, const CallReport& report, Record& record) {
       }
     identities_[path] = mine;
   }
-  record.library = identities_[path];
+  if (const auto known = identities_.find(path); known != identities_.end()) record.library = known->second;
   record.library.path = lane.shown_library;
   if (auto core = report.facts.find("core"); core != report.facts.end()) record.library.core = core->second;
   if (auto version = report.facts.find("version"); version != report.facts.end()) record.library.version = version->second;

@@ -32,6 +32,7 @@ struct TargetChoice {
   bool named = false;                 // ... of any size: else ladder variants leave out those above 1 GFLOP, refblas above 4
   std::vector<std::string> builds{};  // of our kernels; empty: one; "all": every one that the files at hand allow
   int device = 0;                     // ordinal of the GPU
+  bool keep_variables = false;        // GPU workers keep the variables of the user that change numbers
 };
 /// Throws CaseError when a pattern matches nothing (names what there is), LibraryError for --libraries.
 std::vector<Candidate> choose_targets(const TargetChoice&);

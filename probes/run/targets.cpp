@@ -4,13 +4,14 @@
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "probes/device/build.hpp"
 #include "probes/library/device_files.hpp"
 #include "probes/library/library.hpp"
+#include "probes/run/device_worker.hpp"
 #include "probes/run/runner.hpp"
 
 namespace assay {
@@ -70,17 +71,6 @@ std::vector<TargetSpec> built_in() {
   return out;
 }
 
-// Numbers depend on these, so a GPU worker starts without them; a cached image could be another driver's.
-constexpr const char* taken_out[] = {"NVIDIA_TF32_OVERRIDE", "CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT",
-                                     "CUDA_DISABLE_PTX_JIT", "CUDA_DISABLE_JIT",   "CUDA_LAUNCH_BLOCKING"};
-
-std::map<std::string, std::string> device_environment() {
-  std::map<std::string, std::string> out = {{"CUDA_CACHE_DISABLE", "1"}, {"CUDA_MODULE_LOADING", "LAZY"}};
-  for (const char* name : taken_out)
-    if (std::getenv(name)) out[name] = "";
-  return out;
-}
-
 /// The device that kernels run on, or why there is none.
 struct FoundDevice {
   cuda::DeviceInfo info;
@@ -88,19 +78,22 @@ struct FoundDevice {
 };
 
 /// Asked in a process of its own: the judge loads no driver.
-FoundDevice ask_device(const std::string& driver, int ordinal) {
+FoundDevice ask_device(const std::string& driver, const TargetChoice& choice) {
+  const int ordinal = choice.device;
   FoundDevice out;
   try {
     const Arena arena;
-    Worker worker({.target = "kernel", .variant = {}, .library = driver, .environment = device_environment()}, arena.fd());
+    Worker worker(
+        {.target = "kernel", .variant = {}, .library = driver, .environment = device_environment(choice.keep_variables)},
+        arena.fd());
     const Answer answer = worker.ask({{"do", "devices"}, {"driver", driver}}, 60);
     if (!answer.reply)
       out.unavailable = fmt::format("asking {} for its devices: {}", driver, answer.death);
     else if (answer.reply->kind != ReplyKind::ok)
       out.unavailable = answer.reply->reason;
     else if (static_cast<std::size_t>(ordinal) >= answer.reply->devices.size())
-      out.unavailable =
-          fmt::format("the driver {} has {} devices, so there is no device {}", driver, answer.reply->devices.size(), ordinal);
+      out.unavailable = fmt::format("the driver {} has {} device{}, so there is no device {}", driver,
+                                    answer.reply->devices.size(), answer.reply->devices.size() == 1 ? "" : "s", ordinal);
     else
       out.info = answer.reply->devices[static_cast<std::size_t>(ordinal)];
   } catch (const Unavailable& e) {
@@ -109,13 +102,22 @@ FoundDevice ask_device(const std::string& driver, int ordinal) {
   return out;
 }
 
+/// Each once, by the name that records bear: nvrtc-ptx-O3 is nvrtc-ptx. Throws CaseError.
 std::vector<std::string> builds_of(const TargetChoice& choice, const std::map<std::string, std::string>& files) {
   std::vector<std::string> out;
+  const auto add = [&](const device::Build& b) {
+    if (std::ranges::find(out, name(b)) == out.end()) out.push_back(name(b));
+  };
   for (const std::string& b : choice.builds) {
-    if (b == "all")
-      for (const device::Build& each : device::all_builds(files)) out.push_back(name(each));
-    else
-      out.push_back(name(device::parse_build(b)));
+    if (b == "all") {
+      for (const device::Build& each : device::all_builds(files)) add(each);
+      continue;
+    }
+    try {
+      add(device::parse_build(b));
+    } catch (const std::invalid_argument& e) {
+      throw CaseError(e.what());
+    }
   }
   if (out.empty()) out.push_back(files.contains("nvrtc") || !files.contains("nvcc") ? "nvrtc-cubin" : "nvcc-cubin");
   return out;
@@ -125,20 +127,26 @@ std::vector<std::string> builds_of(const TargetChoice& choice, const std::map<st
 std::vector<Candidate> of_kernels(const TargetChoice& choice, bool asked) {
   std::vector<Candidate> out;
   const std::map<std::string, std::string> files = find_device_files(choice.libraries);
+  const std::vector<std::string> builds = builds_of(choice, files);
   const auto driver = files.find("cuda");
   if (driver == files.end() && !asked) return out;
   FoundDevice device;
-  if (driver != files.end()) device = ask_device(driver->second, choice.device);
+  if (driver != files.end()) device = ask_device(driver->second, choice);
   if (!device.unavailable.empty() && !asked) return out;
   std::set<std::string> versions;
   for (const Op& op : all_ops())
     for (const Target& t : op.targets)
       if (t.on_device) versions.insert(t.variants.begin(), t.variants.end());
-  for (const std::string& build : builds_of(choice, files))
+  for (const std::string& build : builds)
     for (const std::string& version : versions) {
-      TargetSpec s{.target = "kernel", .variant = version + "@" + build, .library = {}, .environment = device_environment()};
+      TargetSpec s{.target = "kernel",
+                   .variant = version + "@" + build,
+                   .library = {},
+                   .environment = device_environment(choice.keep_variables)};
       if (driver != files.end()) s.library = driver->second;
-      s.set = files, s.set.erase("cuda");
+      // Only what this build is made with: what else lies there does not decide its numbers.
+      for (const std::string_view role : device::roles(device::parse_build(build)))
+        if (const auto file = files.find(std::string(role)); file != files.end()) s.set.insert(*file);
       s.device = choice.device;
       const bool slow = device.info.name.find("simulated") != std::string::npos && !choice.named;
       out.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = device.unavailable, .largest_flops = slow ? simulated_flops : 0});

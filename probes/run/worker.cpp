@@ -9,7 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "probes/library/cuda.hpp"
+#include "probes/library/cuda_libraries.hpp"
 #include "probes/library/library.hpp"
+#include "probes/library/nvrtc.hpp"
 #include "probes/ops/op.hpp"
 #include "probes/run/arena.hpp"
 #include "probes/run/process.hpp"
@@ -51,6 +54,7 @@ class Session {
     for (const Region& region : r.regions) regions_.emplace_back(worker_arena_fd, region);
     for (const MappedRegion& region : regions_) images_.push_back(region.image());
     const Target& target = find_target(find_op(problem_.id.op), r.target.target);
+    on_device_ = target.on_device;
     for (std::int64_t i = 0; i < problem_.callers; ++i) calls_.push_back(target.prepare(problem_, spec_));
   }
 
@@ -81,6 +85,9 @@ class Session {
   }
 
   CallReport report() { return calls_.front()->report(); }
+  /// What a call on a device can say before it runs: a record of its fault needs compiler and image. A library on the CPU
+  /// chooses later.
+  std::optional<CallReport> early_report() { return on_device_ ? std::optional(report()) : std::nullopt; }
 
  private:
   template <class Ready>
@@ -97,10 +104,36 @@ class Session {
 
   Problem problem_;
   TargetSpec spec_;
+  bool on_device_ = false;
   std::vector<MappedRegion> regions_;
   std::vector<Image> images_;
   std::vector<std::unique_ptr<Call>> calls_;
 };
+
+/// For `assay env`: opens a set as a GPU worker would and says what was mapped. What cannot be opened becomes a complaint, the
+/// rest goes on. Digests are left out: hashing a cuBLASLt takes seconds.
+void open_set(const std::map<std::string, std::string>& files, Reply& r) {
+  const auto trying = [&](const std::string& role, auto open) {
+    if (const auto file = files.find(role); file != files.end()) try {
+        open(file->second);
+      } catch (const std::exception& e) {
+        r.complaints.push_back(e.what());
+      }
+  };
+  trying("cuda", [&](const std::string& path) {
+    const cuda::Driver& driver = cuda::Driver::open(path);
+    const nvml::Nvml* nvml = nullptr;
+    trying("nvml", [&](const std::string& p) { nvml = &nvml::Nvml::open(p); });
+    for (int i = 0; i < cuda::device_count(driver); ++i) r.gpus.push_back(cuda::describe_device(driver, i, nvml));
+  });
+  trying("nvrtc", [](const std::string& path) { nvrtc::Nvrtc::open(path); });
+  try {
+    cuda::open_libraries(files);
+  } catch (const LibraryError& e) {
+    r.complaints.push_back(e.what());
+  }
+  r.libraries = mapped_libraries(false);
+}
 
 /// Runs `body`, turns what it throws into the kind of reply it means, and notes the floating-point control around it.
 template <class Body>
@@ -116,6 +149,8 @@ Reply guarded(Body body) {
     failed(ReplyKind::unavailable, e.what());
   } catch (const LibraryError& e) {
     failed(ReplyKind::unavailable, e.what());
+  } catch (const cuda::Error& e) {
+    failed(e.status == cuda::CUDA_ERROR_OUT_OF_MEMORY ? ReplyKind::no_memory : ReplyKind::error, e.what());
   } catch (const std::bad_alloc&) {
     failed(ReplyKind::error, "the call ran out of memory");
   } catch (const std::exception& e) {
@@ -140,6 +175,7 @@ int worker_main() {
       if (what == "prepare") {
         session.reset();
         session = std::make_unique<Session>(prepare_from_json(request));
+        r.report = session->early_report();
       } else if (what == "execute") {
         if (!session) throw std::logic_error("execute before prepare");
         r.execute_ms = session->execute();
@@ -150,6 +186,8 @@ int worker_main() {
         check_heap(true);
       } else if (what == "devices") {
         r.devices = cuda::describe_devices(cuda::Driver::open(request.at("driver")));
+      } else if (what == "open") {
+        open_set(request.at("files").get<std::map<std::string, std::string>>(), r);
       } else if (what == "libraries") {
         std::vector<report::LibraryIdentity> now = mapped_libraries();
         if (now.size() != known.size()) r.libraries = known = std::move(now);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real BLAS libraries and stand-ins, opened by path: identity, core types, naming schemes, and files that are no BLAS."""
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -163,6 +164,32 @@ class StandIns(e2e.EndToEnd):
         for name, family, verdict in (("fake_scipy64", "openblas", "pass"), ("fake_openblas", "openblas", "unsupported")):
             self.run_cases([family], [case], "--libraries", f"{family}={e2e.FAKES / name}.so", out=name)
             self.assertEqual(self.records(name)[0]["verdict"], verdict)
+
+
+class DeviceFiles(e2e.EndToEnd):
+    """The stand-ins for driver and NVML have one device, "Fake GPU 90"."""
+
+    def env(self, driver, *more):
+        chosen = [f"cuda={e2e.FAKES / driver}.so", f"nvml={e2e.FAKES / 'fake_nvml'}.so"]
+        got = self.assay("env", *(word for value in chosen for word in ("--libraries", value)), *more)
+        self.assert_code(got, 0)
+        return got.out
+
+    def test_env_describes_the_device_that_a_worker_finds_behind_a_named_driver(self):
+        out = self.env("fake_driver")
+        self.assertIn("device 0  Fake GPU 90, SM 9.0, 132 multiprocessors, 144384 MiB, CUDA 12.8, kernel module 570.124.06", out)
+        self.assertRegex(out, "mapped +.*fake_driver.so: driver for CUDA 12.8")
+        self.assertRegex(out, "mapped +.*fake_nvml.so: NVML 12.570.124.06")
+        environment = json.loads(self.env("fake_driver", "--json"))
+        (gpu,) = environment["gpus"]
+        self.assertEqual((gpu["name"], gpu["vbios"], gpu["ecc"], gpu["mig"]), ("Fake GPU 90", "96.00.A5.00.01", "on", ""))
+        self.assertEqual(gpu["before"]["throttled"], "power cap, hot")
+        self.assertNotIn("0F:00", json.dumps(environment), "a bus address is not recorded")
+
+    def test_env_says_that_a_stub_is_no_driver_and_goes_on(self):
+        out = self.env("fake_stub_driver")
+        self.assertRegex(out, "not opened: .*fake_stub_driver.so is the stub that toolkits ship for linking")
+        self.assertNotIn("device 0", out)
 
 
 if __name__ == "__main__":

@@ -47,12 +47,30 @@ TEST_CASE("a wrong choice is refused with what, why, and the forms that are take
   CHECK(contains(refusal("openblas="), "the path is empty"));
   CHECK(contains(refusal(""), "the value is empty"));
   CHECK(contains(refusal("openblas"), "neither a name with a path nor a path"));
-  CHECK(contains(refusal("from-python /usr/bin/python3"), "not supported yet"));
-  CHECK(contains(refusal("from-python"), "not supported yet"));
-  CHECK(contains(refusal("/usr/lib"), "searching a folder is not supported yet"));
-  CHECK(contains(refusal("openblas=/usr/lib"), "searching a folder is not supported yet"));
-  for (const char* choice : {"", "openblas", "from-python", "/usr/lib", "atlas=/x"})
+  CHECK(contains(refusal("from-python /nonexistent/python3"), "No such file"));
+  CHECK(contains(refusal("/usr/share"), "nothing there is a library that assay knows"));
+  CHECK(contains(refusal("openblas=/usr/lib"), "that is a folder"));
+  CHECK(contains(refusal("ptxas="), "the path is empty"));
+  for (const char* choice : {"", "openblas", "openblas=/usr/lib", "atlas=/x"})
     CHECK_MESSAGE(contains(refusal(choice), "expected auto, NAME=PATH"), choice);
+}
+
+TEST_CASE("a folder gives the libraries in it and in its lib, each once") {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::path(ASSAY_BINARY_DIR) / "found_folder";
+  fs::remove_all(root);
+  fs::create_directories(root / "lib");
+  fs::create_directories(root / "numpy.libs");
+  fs::copy_file(fake("fake_openblas"), root / "lib/libopenblas.so.0");
+  fs::create_symlink("libopenblas.so.0", root / "lib/libopenblas.so");
+  fs::copy_file(fake("fake_scipy64"), root / "numpy.libs/libscipy_openblas64_-6bb31eeb.so");
+  fs::copy_file(fake("fake_foreign"), root / "lib/libblas.so");
+  const auto found = find_libraries({root.string()});
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].path == fs::canonical(root / "lib/libopenblas.so.0").string());
+  CHECK(found[0].how == "folder " + root.string());
+  CHECK(found[1].family == "openblas");
+  fs::remove_all(root);
 }
 
 TEST_CASE("auto lists each real file of the system's folders once, and only libraries with a CBLAS") {

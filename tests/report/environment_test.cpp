@@ -97,6 +97,51 @@ TEST_CASE("a variable outside the list is not recorded, one on it has a class, a
   CHECK(variable_class("NVIDIA_TF32_OVERRIDE") == 'N');
 }
 
+TEST_CASE("a GPU worker starts without every CUDA variable that changes numbers, selects code or timing") {
+  const std::vector<std::string_view> cleared = cleared_variables();
+  const std::set<std::string_view> names(cleared.begin(), cleared.end());
+  CHECK(names.size() == cleared.size());
+  for (const char* name :
+       {"NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG", "CUBLAS_EMULATE_SINGLE_PRECISION", "CUDA_FORCE_PTX_JIT",
+        "CUDA_CACHE_PATH", "CUDA_LAUNCH_BLOCKING", "CUDNN_ERRATA_JSON_FILE", "CUDA_HOME", "XLA_FLAGS"})
+    CHECK_MESSAGE(names.count(name) == 1, name);
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH", "LD_PRELOAD", "OMP_NUM_THREADS",
+                           "MKL_CBWR", "CUDNN_LOGLEVEL_DBG", "CUBLASLT_LOG_LEVEL", "HOME"})
+    CHECK_MESSAGE(names.count(name) == 0, name);
+}
+
+TEST_CASE("version and flavour of the kernel module are read from both forms of its line") {
+  const KernelDriver open = parse_kernel_driver(
+      "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs-builder@U22)  Sun Jul 27 "
+      "07:05:31 UTC 2025\n"
+      "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n");
+  CHECK(open.version == "580.65.06");
+  CHECK(open.flavour == "open");
+  const KernelDriver closed =
+      parse_kernel_driver("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.154.05  Thu Dec 28 15:37:48 UTC 2023\n");
+  CHECK(closed.version == "535.154.05");
+  CHECK(closed.flavour == "proprietary");
+  for (const char* other : {"", "GCC version: 12.2.0", "NVRM version: something else"})
+    CHECK(parse_kernel_driver(other).version.empty());
+}
+
+TEST_CASE("a GPU reads back from its JSON as it was, and text that is none is refused") {
+  Gpu g;
+  g.ordinal = 1, g.name = "Fake GPU 90", g.sm = "9.0", g.multiprocessors = 132, g.memory_mib = 144384, g.power_limit_w = 700;
+  g.ecc = "on", g.vbios = "96.00.A5.00.01", g.user_driver = "CUDA 12.8", g.kernel_driver = "570.124.06";
+  g.before = {1755, 3201, 40, "no", "0", "0"}, g.after = {1100, 3201, 84, "power cap, hot", "3", "0"};
+  const std::string text = to_json(g);
+  CHECK(to_json(gpu_from_json(text)) == text);
+  Environment e = read_environment();
+  e.gpus = {g};
+  const Environment back = environment_from_json(to_json(e));
+  REQUIRE(back.gpus.size() == 1);
+  CHECK(to_json(back.gpus[0]) == text);
+  CHECK(back.gpus[0].after.throttled == "power cap, hot");
+  CHECK_THROWS_AS(gpu_from_json("[]"), FileError);
+  CHECK_THROWS_AS(gpu_from_json("{\"multiprocessors\":\"many\"}"), FileError);
+}
+
 TEST_CASE("the system block describes this machine") {
   const Environment e = read_environment();
   CHECK(std::stoi(e.system.at("logical_cpus")) >= 1);

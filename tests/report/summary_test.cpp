@@ -183,6 +183,18 @@ TEST_CASE("the reproducer names target, library file, environment and case, quot
   CHECK(reproducer(r) == "assay run --target openblas:core=Haswell --case 'it'\\''s;rm'");
 }
 
+TEST_CASE("the reproducer of a kernel names driver, compilers, build and device") {
+  Record r = failing();
+  r.target = "kernel", r.variant = "online@nvrtc-ptxas-O1", r.library.path = "/usr/lib64/libcuda.so.1";
+  r.conditions = {{"device", "2"}, {"file nvrtc", "~/x y/libnvrtc.so.12"}, {"file ptxas", "/opt/bin/ptxas"}};
+  CHECK(reproducer(r) ==
+        "assay run --target kernel:online@nvrtc-ptxas-O1 --libraries cuda=/usr/lib64/libcuda.so.1 "
+        "--libraries nvrtc=~/'x y/libnvrtc.so.12' --libraries ptxas=/opt/bin/ptxas --kernel-builds nvrtc-ptxas-O1 --device 2 "
+        "--case 'g1:gemm:m=512,n=512,k=4096,seed=3'");
+  r.conditions = {{"device", "0"}};
+  CHECK_FALSE(contains(reproducer(r), "--device"));
+}
+
 TEST_CASE("k of n is always said") {
   CHECK(k_of_n({3, 3, 0, 0}) == "3 of 3 runs");
   CHECK(k_of_n({1, 1, 0, 0}) == "1 of 1 run");

@@ -7,14 +7,16 @@
 //   ASSAY_SIM_LOG=FILE        one line for every call
 //   ASSAY_SIM_FAULT=NAME[:key=value]...[,NAME...]
 // Keys narrow a fault down: sm=120, kernel=NAME (with * and ?), build=ptx or cubin, after=N (only after N good ones).
-//   flush_subnormals          fp32 results below the normal range become zero
-//   k_tail                    sums of two and more products lose the last one: gemm k, conv1d and its transpose the last tap,
-//   attention d drop_store                one store of 4 bytes (8 in fp64 kernels) does not reach memory guard one element is
-//   written behind the end of the output, still inside its allocation sticky                    the kernel does nothing but
-//   touch an illegal address: 700 at the next synchronise and ever after late_error                the same, after it has done
-//   all its work hang                      the kernel never ends launch_fail[:code=N]      719; codes 1, 2 and 701 come from
-//   the launch itself, the others at the next synchronise for good alloc_fail                allocations fail with 2 copy_flip
-//   one bit changes on the way to the host, somewhere else each time
+//   flush_subnormals          operands and results below the normal range of fp32 and fp64 count as zero
+//   k_tail                    sums of two or more products lose the last: gemm k, the last tap of convolutions, attention d
+//   drop_store                one store of 4 bytes (8 in fp64 kernels) does not reach memory
+//   guard                     one element is written behind the end of the output, still inside its allocation
+//   sticky                    the kernel does nothing but touch an illegal address: 700 at the next synchronise and ever after
+//   late_error                the same, after it has done all its work
+//   hang                      the kernel never ends
+//   launch_fail[:code=N]      719; codes 1, 2 and 701 come from the launch itself, the others at the next synchronise for good
+//   alloc_fail                allocations fail with 2
+//   copy_flip                 one bit changes on the way to the host, somewhere else each time
 #pragma once
 
 #include <optional>
