@@ -46,12 +46,6 @@ ASSAY_SIM_REFUSED(cuStreamBeginCapture)
 ASSAY_SIM_REFUSED(cuEventDestroy)
 ASSAY_SIM_REFUSED(cuGraphInstantiate)
 
-// NVRTC asks the driver it finds in its process for a private table, and does without: no mistake of the caller's.
-ASSAY_SIM_ENTRY cuGetExportTable() {
-  assay::sim::log_call("cuGetExportTable", "refused", assay::sim::ERROR_NOT_SUPPORTED);
-  return assay::sim::ERROR_NOT_SUPPORTED;
-}
-
 // Current, but not part of what the product uses.
 ASSAY_SIM_REFUSED(cuCtxCreate_v2)
 ASSAY_SIM_REFUSED(cuCtxCreate_v3)
