@@ -38,102 +38,57 @@ std::pair<int, int> newest_ptx(int driver) {
 }
 
 std::optional<int> attribute(int number, const Architecture& a) {
-  switch (number) {
-    case 1:
-      return block_limit;  // MAX_THREADS_PER_BLOCK
-    case 2:
-      return 1024;  // MAX_BLOCK_DIM_X
-    case 3:
-      return 1024;  // MAX_BLOCK_DIM_Y
-    case 4:
-      return 64;  // MAX_BLOCK_DIM_Z
-    case 5:
-      return 0x7fffffff;  // MAX_GRID_DIM_X
-    case 6:
-      return 65535;  // MAX_GRID_DIM_Y
-    case 7:
-      return 65535;  // MAX_GRID_DIM_Z
-    case 8:
-      return shared_default;  // MAX_SHARED_MEMORY_PER_BLOCK
-    case 9:
-      return 65536;  // TOTAL_CONSTANT_MEMORY
-    case 10:
-      return 32;  // WARP_SIZE
-    case 12:
-      return register_limit;  // MAX_REGISTERS_PER_BLOCK
-    case 13:
-      return 1000000;  // CLOCK_RATE, kHz
-    case 15:
-      return 1;  // GPU_OVERLAP
-    case 16:
-      return 8;  // MULTIPROCESSOR_COUNT
-    case 17:
-      return 0;  // KERNEL_EXEC_TIMEOUT
-    case 18:
-      return 0;  // INTEGRATED
-    case 19:
-      return 0;  // CAN_MAP_HOST_MEMORY
-    case 20:
-      return 0;  // COMPUTE_MODE
-    case 31:
-      return 1;  // CONCURRENT_KERNELS
-    case 32:
-      return 0;  // ECC_ENABLED
-    case 33:
-      return 0;  // PCI_BUS_ID
-    case 34:
-      return 0;  // PCI_DEVICE_ID
-    case 35:
-      return 0;  // TCC_DRIVER
-    case 36:
-      return 1000000;  // MEMORY_CLOCK_RATE, kHz
-    case 37:
-      return 64;  // GLOBAL_MEMORY_BUS_WIDTH
-    case 38:
-      return 1 << 20;  // L2_CACHE_SIZE
-    case 39:
-      return a.threads;  // MAX_THREADS_PER_MULTIPROCESSOR
-    case 40:
-      return 1;  // ASYNC_ENGINE_COUNT
-    case 41:
-      return 1;  // UNIFIED_ADDRESSING
-    case 50:
-      return 0;  // PCI_DOMAIN_ID
-    case 75:
-      return a.sm / 10;  // COMPUTE_CAPABILITY_MAJOR
-    case 76:
-      return a.sm % 10;  // COMPUTE_CAPABILITY_MINOR
-    case 78:
-      return 0;  // STREAM_PRIORITIES_SUPPORTED
-    case 81:
-      return a.shared_kib << 10;  // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
-    case 82:
-      return register_limit;  // MAX_REGISTERS_PER_MULTIPROCESSOR
-    case 83:
-      return 0;  // MANAGED_MEMORY
-    case 84:
-      return 0;  // MULTI_GPU_BOARD
-    case 88:
-      return 0;  // PAGEABLE_MEMORY_ACCESS
-    case 95:
-      return 0;  // COOPERATIVE_LAUNCH
-    case 97:
-      return a.shared_optin_kib << 10;  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-    case 106:
-      return a.blocks;  // MAX_BLOCKS_PER_MULTIPROCESSOR
-    case 111:
-      return a.sm >= 80 ? 1024 : 0;  // RESERVED_SHARED_MEMORY_PER_BLOCK
-    case 115:
-      return 0;  // MEMORY_POOLS_SUPPORTED
-    case 120:
-      return a.sm >= 90;  // CLUSTER_LAUNCH
-    case 132:
-      return 0;  // MULTICAST_SUPPORTED
-    case 133:
-      return 0;  // MPS_ENABLED
-    default:
-      return std::nullopt;
-  }
+  const std::pair<int, int> known[] = {
+      {1, block_limit},                       // MAX_THREADS_PER_BLOCK
+      {2, 1024},                              // MAX_BLOCK_DIM_X
+      {3, 1024},                              // MAX_BLOCK_DIM_Y
+      {4, 64},                                // MAX_BLOCK_DIM_Z
+      {5, 0x7fffffff},                        // MAX_GRID_DIM_X
+      {6, 65535},                             // MAX_GRID_DIM_Y
+      {7, 65535},                             // MAX_GRID_DIM_Z
+      {8, static_cast<int>(shared_default)},  // MAX_SHARED_MEMORY_PER_BLOCK
+      {9, 65536},                             // TOTAL_CONSTANT_MEMORY
+      {10, 32},                               // WARP_SIZE
+      {12, register_limit},                   // MAX_REGISTERS_PER_BLOCK
+      {13, 1000000},                          // CLOCK_RATE, kHz
+      {15, 1},                                // GPU_OVERLAP
+      {16, 8},                                // MULTIPROCESSOR_COUNT
+      {17, 0},                                // KERNEL_EXEC_TIMEOUT
+      {18, 0},                                // INTEGRATED
+      {19, 0},                                // CAN_MAP_HOST_MEMORY
+      {20, 0},                                // COMPUTE_MODE
+      {31, 1},                                // CONCURRENT_KERNELS
+      {32, 0},                                // ECC_ENABLED
+      {33, 0},                                // PCI_BUS_ID
+      {34, 0},                                // PCI_DEVICE_ID
+      {35, 0},                                // TCC_DRIVER
+      {36, 1000000},                          // MEMORY_CLOCK_RATE, kHz
+      {37, 64},                               // GLOBAL_MEMORY_BUS_WIDTH
+      {38, 1 << 20},                          // L2_CACHE_SIZE
+      {39, a.threads},                        // MAX_THREADS_PER_MULTIPROCESSOR
+      {40, 1},                                // ASYNC_ENGINE_COUNT
+      {41, 1},                                // UNIFIED_ADDRESSING
+      {50, 0},                                // PCI_DOMAIN_ID
+      {75, a.sm / 10},                        // COMPUTE_CAPABILITY_MAJOR
+      {76, a.sm % 10},                        // COMPUTE_CAPABILITY_MINOR
+      {78, 0},                                // STREAM_PRIORITIES_SUPPORTED
+      {81, a.shared_kib << 10},               // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+      {82, register_limit},                   // MAX_REGISTERS_PER_MULTIPROCESSOR
+      {83, 0},                                // MANAGED_MEMORY
+      {84, 0},                                // MULTI_GPU_BOARD
+      {88, 0},                                // PAGEABLE_MEMORY_ACCESS
+      {95, 0},                                // COOPERATIVE_LAUNCH
+      {97, a.shared_optin_kib << 10},         // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+      {106, a.blocks},                        // MAX_BLOCKS_PER_MULTIPROCESSOR
+      {111, a.sm >= 80 ? 1024 : 0},           // RESERVED_SHARED_MEMORY_PER_BLOCK
+      {115, 0},                               // MEMORY_POOLS_SUPPORTED
+      {120, a.sm >= 90},                      // CLUSTER_LAUNCH
+      {132, 0},                               // MULTICAST_SUPPORTED
+      {133, 0},                               // MPS_ENABLED
+  };
+  for (const auto& [attribute, value] : known)
+    if (attribute == number) return value;
+  return std::nullopt;
 }
 
 }  // namespace assay::sim

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/conv1d.hpp"
+#include "kernels/gemm.hpp"
 #include "tests/sim/simulated.hpp"
 
 using namespace assay::sim_test;
@@ -80,34 +80,42 @@ TEST_CASE("drop_store loses one element, of one kind of image") {
   CHECK(trial.wrong("softmax_online_f32", softmax_cubin()) == 1);
 }
 
-TEST_CASE("k_tail loses the last product of every sum, on one architecture") {
-  for (const char* sm : {"90", "120"}) {
-    const Device device({{"ASSAY_SIM_FAULT", "k_tail:sm=120"}, {"ASSAY_SIM_SM", sm}});
-    constexpr std::int64_t length = 10, taps = 3, out = length - taps + 1;
-    std::vector<float> x(length), w = {1, 10, 100}, y(out);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
-    const Address dx = device.allocate(length * 4), dw = device.allocate(taps * 4), dy = device.allocate(out * 4);
-    CHECK(device.upload(dx, x.data(), length * 4) == 0);
-    CHECK(device.upload(dw, w.data(), taps * 4) == 0);
-    assay::kernels::Conv1dArgs args = {};
-    args.x = reinterpret_cast<const void*>(dx), args.w = reinterpret_cast<const void*>(dw),
-    args.y = reinterpret_cast<void*>(dy);
-    args.n = args.cin = args.cout = args.stride = args.dilation = args.groups = 1;
-    args.l = args.x_n = args.x_channel = length, args.k = args.w_output = args.w_input = taps;
-    args.lout = args.y_n = args.y_channel = out;
-    args.x_position = args.w_tap = args.y_position = 1;
-    const Handle f = device.function(ptx("8.0", "sm_80", {"conv1d_direct_f32"}, sizeof args), "conv1d_direct_f32");
-    CHECK(device.launch(f, assay::kernels::conv1d_launch(args, assay::kernels::Conv1dVersion::direct), args) == 0);
-    CHECK(device.download(y.data(), dy, out * 4) == 0);
-    CHECK(device.synchronize() == 0);
-    const bool here = sm == std::string("120");
-    for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == x[i] + 10 * x[i + 1] + (here ? 0 : 100 * x[i + 2]));
+TEST_CASE("k_tail loses the last product of every sum of gemm, on one architecture") {
+  for (const char* sm : {"90", "120"})
+    for (const char* kernel : {"gemm_naive_f32", "gemm_tiled_f32"}) {
+      const Device device({{"ASSAY_SIM_FAULT", "k_tail:sm=120"}, {"ASSAY_SIM_SM", sm}});
+      constexpr std::int64_t m = 2, columns = 3, k = 4;
+      std::vector<float> a(m * k), b(k * columns), c(m * columns);
+      for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i + 1);
+      for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i * i);
+      const Address da = device.allocate(a.size() * 4), db = device.allocate(b.size() * 4), dc = device.allocate(c.size() * 4);
+      CHECK(device.upload(da, a.data(), a.size() * 4) == 0);
+      CHECK(device.upload(db, b.data(), b.size() * 4) == 0);
+      assay::kernels::GemmArgs args = {};
+      args.a = reinterpret_cast<const void*>(da), args.b = reinterpret_cast<const void*>(db),
+      args.c = reinterpret_cast<void*>(dc);
+      args.batch = 1, args.m = m, args.n = columns, args.k = k, args.alpha = 1;
+      args.a_row = k, args.b_row = args.c_row = columns, args.a_column = args.b_column = args.c_column = 1;
+      const Handle f = device.function(ptx("8.0", "sm_80", {kernel}, sizeof args), kernel);
+      const auto version =
+          std::string(kernel) == "gemm_tiled_f32" ? assay::kernels::GemmVersion::tiled : assay::kernels::GemmVersion::naive;
+      CHECK(device.launch(f, assay::kernels::gemm_launch(args, version), args) == 0);
+      CHECK(device.download(c.data(), dc, c.size() * 4) == 0);
+      CHECK(device.synchronize() == 0);
+      const std::int64_t summed = sm == std::string("120") ? k - 1 : k;
+      for (std::int64_t i = 0; i < m; ++i)
+        for (std::int64_t j = 0; j < columns; ++j) {
+          float expected = 0;
+          for (std::int64_t l = 0; l < summed; ++l)
+            expected += a[static_cast<std::size_t>(i * k + l)] * b[static_cast<std::size_t>(l * columns + j)];
+          CHECK(c[static_cast<std::size_t>(i * columns + j)] == expected);
+        }
+    }
+}
 
-    const Softmax softmax(device, rows, n);  // no product: nothing to lose
-    CHECK(softmax.upload() == 0);
-    CHECK(softmax.launch(device.function(softmax_image(), "softmax_online_f32")) == 0);
-    CHECK(softmax.wrong(softmax.result()) == 0);
-  }
+TEST_CASE("k_tail has nothing to take from an operation without products") {
+  Trial trial("k_tail");
+  CHECK(trial.wrong() == 0);
 }
 
 TEST_CASE("flush_subnormals makes tiny results zero, on one architecture") {

@@ -79,6 +79,21 @@ TEST_CASE("a block beyond what the kernel was compiled for is out of resources")
   CHECK(device.synchronize() == 0);
 }
 
+TEST_CASE("a block may have 65536 registers") {
+  for (const auto& [registers, code] : {std::pair{64u, 0}, {65u, 701}, {255u, 701}}) {
+    const Device device;
+    const Softmax softmax(device, 2, 64);
+    CHECK(softmax.upload() == 0);
+    const Handle f = device.function(cubin(0x06007802u, 8, {"softmax_online_f32"}, 190, registers), "softmax_online_f32");
+    int known = 0;
+    CHECK(device.call("cuFuncGetAttribute", &known, 4, f) == 0);
+    CHECK(known == static_cast<int>(registers));
+    CHECK(device.launch(f, {.grid_x = 2, .block_x = 256}, softmax.args()) == 0);
+    CHECK(device.synchronize() == 0);
+    CHECK(device.launch(f, {.grid_x = 2, .block_x = 993}, softmax.args()) == code);  // nobody waits for it
+  }
+}
+
 TEST_CASE("shared memory beyond 48 KiB must be asked for, up to the architecture's limit") {
   for (const auto& [sm, most] : {std::pair{"90", 227 * 1024}, {"120", 99 * 1024}}) {
     const Device device({{"ASSAY_SIM_SM", sm}});

@@ -103,14 +103,15 @@ TEST_CASE("every kernel file compiles for the simulated device, and the emulator
     MESSAGE("not run: no NVRTC on this machine");
     return;
   }
+  // First of all: NVRTC keeps a libcuda that it finds mapped.
+  std::vector<std::string> texts;
+  for (const assay::kernels::Source& source : assay::kernels::sources())
+    if (source.name.ends_with(".cu")) texts.push_back(compile(*c, std::string(source.name), "compute_120"));
   const Device device;
-  int files = 0, entries = 0;
-  for (const assay::kernels::Source& source : assay::kernels::sources()) {
-    if (!source.name.ends_with(".cu")) continue;
-    const std::string text = compile(*c, std::string(source.name), "compute_120");
+  int entries = 0;
+  for (const std::string& text : texts) {
     Handle module = nullptr, f = nullptr;
     REQUIRE(device.load(text.data(), &module) == 0);
-    ++files;
     constexpr std::string_view mark = ".entry ";
     for (std::size_t at = text.find(mark); at != text.npos; at = text.find(mark, at + 1)) {
       const std::size_t start = at + mark.size();
@@ -119,7 +120,7 @@ TEST_CASE("every kernel file compiles for the simulated device, and the emulator
       ++entries;
     }
   }
-  CHECK(files >= 5);
+  CHECK(texts.size() >= 5);
   CHECK(entries >= 40);
 }
 

@@ -8,7 +8,7 @@
 //   ASSAY_SIM_FAULT=NAME[:key=value]...[,NAME...]
 // Keys narrow a fault down: sm=120, kernel=NAME (with * and ?), build=ptx or cubin, after=N (only after N good ones).
 //   flush_subnormals          operands and results below the normal range of fp32 and fp64 count as zero
-//   k_tail                    sums of products lose their last one: gemm k, conv1d and its transpose the last tap, attention d
+//   k_tail                    sums of two or more products lose the last: gemm k, the last tap of convolutions, attention d
 //   drop_store                one store of 4 bytes (8 in fp64 kernels) does not reach memory
 //   guard                     one element is written behind the end of the output, still inside its allocation
 //   sticky                    the kernel does nothing but touch an illegal address: 700 at the next synchronise and ever after

@@ -91,20 +91,35 @@ std::string ptx(const std::string& version, const std::string& target, std::init
   return text;
 }
 
-std::string cubin(unsigned flags, unsigned abi_version, std::initializer_list<const char*> entries, unsigned machine) {
-  std::string names(1, '\0');
+std::string cubin(unsigned flags, unsigned abi_version, std::initializer_list<const char*> entries, unsigned machine,
+                  unsigned registers) {
+  std::string names(1, '\0'), file(sizeof(Elf64_Ehdr), '\0');
   std::vector<Elf64_Shdr> sections(1);
-  const auto add = [&](const std::string& name, unsigned type) {
+  const auto add = [&](const std::string& name, unsigned type, const void* bytes = nullptr, std::size_t count = 0) {
     Elf64_Shdr s = {};
     s.sh_name = static_cast<unsigned>(names.size());
     s.sh_type = type;
+    s.sh_offset = file.size();
+    s.sh_size = count;
     names += name + '\0';
+    if (bytes) file.append(static_cast<const char*>(bytes), count);
     sections.push_back(s);
   };
   for (const std::string name : entries) add(".text." + name, SHT_PROGBITS);
+  if (registers > 0) {
+    const std::string symbol_names = '\0' + std::string(*entries.begin()) + '\0';
+    Elf64_Sym symbols[2] = {};
+    symbols[1].st_name = 1;
+    // Format 4, attribute 0x2f (registers), 8 bytes: number of the symbol, count.
+    const unsigned info[] = {0x04u | 0x2fu << 8 | 8u << 16, 1, registers};
+    add(".strtab", SHT_STRTAB, symbol_names.data(), symbol_names.size());
+    add(".symtab", SHT_SYMTAB, symbols, sizeof symbols);
+    add(".nv.info", SHT_PROGBITS, info, sizeof info);
+  }
   add(".shstrtab", SHT_STRTAB);
-  sections.back().sh_offset = sizeof(Elf64_Ehdr);
   sections.back().sh_size = names.size();
+  file += names;
+  file.resize((file.size() + 7) / 8 * 8);
 
   Elf64_Ehdr head = {};
   std::copy_n(ELFMAG, SELFMAG, head.e_ident);
@@ -112,13 +127,11 @@ std::string cubin(unsigned flags, unsigned abi_version, std::initializer_list<co
   head.e_ident[EI_ABIVERSION] = static_cast<unsigned char>(abi_version);
   head.e_machine = static_cast<Elf64_Half>(machine);
   head.e_flags = flags;
-  head.e_shoff = (sizeof head + names.size() + 7) / 8 * 8;
+  head.e_shoff = file.size();
   head.e_shentsize = sizeof(Elf64_Shdr);
   head.e_shnum = static_cast<Elf64_Half>(sections.size());
   head.e_shstrndx = static_cast<Elf64_Half>(sections.size() - 1);
-  std::string file(reinterpret_cast<const char*>(&head), sizeof head);
-  file += names;
-  file.resize(head.e_shoff);
+  std::copy_n(reinterpret_cast<const char*>(&head), sizeof head, file.data());
   return file.append(reinterpret_cast<const char*>(sections.data()), sections.size() * sizeof(Elf64_Shdr));
 }
 
@@ -133,7 +146,10 @@ Softmax::Softmax(const Device& d, std::int64_t rows_, std::int64_t n_)
 }
 
 kernels::SoftmaxArgs Softmax::args() const {
-  return {reinterpret_cast<const void*>(x), reinterpret_cast<void*>(y), rows, n, n, n, 0};
+  kernels::SoftmaxArgs g = {};
+  g.x = reinterpret_cast<const void*>(x), g.y = reinterpret_cast<void*>(y);
+  g.rows = rows, g.n = g.ldx = g.ldy = n;
+  return g;
 }
 
 int Softmax::launch(Handle function, Handle stream) const {

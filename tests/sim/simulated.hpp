@@ -70,8 +70,9 @@ std::string ptx(const std::string& version, const std::string& target, std::init
                 std::size_t parameter_bytes = sizeof(kernels::SoftmaxArgs), const std::string& directives = "",
                 const std::string& body = "");
 
-/// An ELF file for machine 190 with one empty .text.NAME section each.
-std::string cubin(unsigned flags, unsigned abi_version, std::initializer_list<const char*> entries, unsigned machine = 190);
+/// An ELF file for machine 190 with one empty .text.NAME section each; registers > 0: its .nv.info says so of the first entry.
+std::string cubin(unsigned flags, unsigned abi_version, std::initializer_list<const char*> entries, unsigned machine = 190,
+                  unsigned registers = 0);
 
 /// Entry softmax_online_f32 for every device from sm_80 on.
 inline std::string softmax_image() {
