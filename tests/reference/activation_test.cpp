@@ -12,10 +12,10 @@
 
 using namespace assay;
 using assay::reference::Activation;
-using Kind = assay::reference::ActivationKind;
 
 namespace {
 
+using Kind = reference::ActivationKind;
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 constexpr double u = 0x1p-24;
