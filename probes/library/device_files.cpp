@@ -10,6 +10,12 @@ namespace assay {
 namespace {
 
 void take_first(const std::vector<LibrarySet>& sets, std::string_view role, std::map<std::string, std::string>& out) {
+  // What the user names by role wins; of two such files the last.
+  for (const LibrarySet& set : sets)
+    if (set.kind == LibrarySet::Kind::named)
+      for (const SetFile& f : set.files)
+        if (f.role == role) out[f.role] = f.path;
+  if (out.contains(std::string(role))) return;
   for (const bool stubs : {false, true})  // a stub only where nothing else is: the worker then says what it is
     for (const LibrarySet& set : sets)
       for (const SetFile& f : set.files)
