@@ -83,9 +83,12 @@ std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
   }
   if (const DType in = p.operands[0].dtype; !takes(*model, in))
     return fmt::format("model {} does not take {} operands", model->name, name(in));
-  // 2^-11 of a term, times the square root of k, is as much as a cancelling sum leaves: such a case could not fail.
-  if (model->arithmetic.operand == DType::tf32 && p.id.word("fill") == "cancel")
-    return fmt::format("model {} keeps 11 bits of an operand, too few for what is left of a cancelling sum", model->name);
+  // What is left of a cancelling sum, of subnormal products, or of the negative side of a GELU, is no more than TF32 operands
+  // may lose: such a case could not fail, and is judged mistrusted.
+  const std::string& fill = p.id.word("fill");
+  const bool gelu = call_of(p).activation == Activation::gelu_erf || call_of(p).activation == Activation::gelu_tanh;
+  if (model->arithmetic.operand == DType::tf32 && (fill == "cancel" || fill == "subnormal" || gelu))
+    return fmt::format("model {} keeps 11 bits of an operand, too few for what such a case leaves", model->name);
   return std::nullopt;
 }
 
