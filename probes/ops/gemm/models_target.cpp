@@ -96,7 +96,10 @@ std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
 
 Target model_target() {
   std::vector<std::string> names;
-  for (const models::Model& m : models::all_models()) names.emplace_back(m.name);
+  // Models of formats that gemm's grammar has not are for the reference tests.
+  for (const models::Model& m : models::all_models())
+    if (takes(m, DType::f32) || takes(m, DType::f64) || takes(m, DType::bf16) || takes(m, DType::f16))
+      names.emplace_back(m.name);
   return {.name = "model",
           .summary = "correct accumulation models (model:NAME): must never be flagged",
           .refuses = refuses,
