@@ -13,7 +13,9 @@
 #include "probes/cli/cases.hpp"
 #include "probes/cli/commands.hpp"
 #include "probes/cli/folder.hpp"
+#include "probes/library/device_files.hpp"
 #include "probes/library/library.hpp"
+#include "probes/run/device_worker.hpp"
 #include "probes/run/process.hpp"
 #include "probes/run/runner.hpp"
 #include "report/jsonl.hpp"
@@ -110,6 +112,19 @@ std::string why_not(const std::vector<Record>& records) {
                      others > 0 ? fmt::format(" (and {} more, see report.md)", others) : "");
 }
 
+/// The GPUs that this plan runs on, as they are now; described in a process of its own.
+std::vector<report::Gpu> gpus_of(const RunPlan& plan, const std::vector<std::string>& libraries) {
+  const auto on_device = std::ranges::find_if(
+      plan.targets, [](const Candidate& c) { return c.spec.device >= 0 && !c.spec.library.empty() && c.unavailable.empty(); });
+  if (on_device == plan.targets.end()) return {};
+  std::map<std::string, std::string> files = {{"cuda", on_device->spec.library}};
+  const std::map<std::string, std::string> found = find_device_files(libraries);
+  if (const auto nvml = found.find("nvml"); nvml != found.end()) files.insert(*nvml);
+  std::vector<report::Gpu> gpus = open_in_worker(files).gpus;
+  std::erase_if(gpus, [&](const report::Gpu& g) { return g.ordinal != on_device->spec.device; });
+  return gpus;
+}
+
 }  // namespace
 
 report::Environment conditions() {
@@ -140,6 +155,7 @@ int run(const RunArguments& args) {
   std::vector<Record> records = folder.earlier();
   for (const Record& r : records) plan.done.insert(report::key(r));
   if (!args.quiet) announce(plan, folder.path());
+  environment.gpus = gpus_of(plan, args.libraries);
   folder.write("environment.json", report::to_json(environment));
   report::RunFacts facts;
   // Set by the launcher of a checkout to the way it was called, so that printed commands can be typed as they are.
@@ -174,6 +190,10 @@ int run(const RunArguments& args) {
     if (std::none_of(environment.libraries.begin(), environment.libraries.end(),
                      [&](const report::LibraryIdentity& o) { return o.path == l.path && o.sha256 == l.sha256; }))
       environment.libraries.push_back(l);
+  if (!environment.gpus.empty())
+    for (const report::Gpu& now : gpus_of(plan, args.libraries))
+      for (report::Gpu& g : environment.gpus)
+        if (g.ordinal == now.ordinal) g.after = now.before;
   try {
     folder.write("environment.json", report::to_json(environment));
     folder.write("report.md", report::markdown_report(records, environment, facts));
