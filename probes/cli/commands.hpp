@@ -39,8 +39,9 @@ struct SelftestArguments {
 };
 int selftest(const SelftestArguments&);
 
-/// Hidden, for tests/gpu/run: digests over the outputs of our kernels in a run folder; device-made inputs against the host's.
+/// Hidden, for tests/gpu/run: digests over the outputs of our kernels in a run folder; what = "inputs" or "traps":
+/// device-made inputs against the host's, compiler traps in every build.
 int digests(const std::string& run);
-int device_inputs(const std::vector<std::string>& libraries, int device);
+int device_check(const std::string& what, const std::vector<std::string>& libraries, int device);
 
 }  // namespace assay::cli

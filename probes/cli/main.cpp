@@ -121,15 +121,17 @@ int dispatch(int argc, char** argv) {
 
   // No group: not in --help.
   std::string digests_run;
-  std::vector<std::string> inputs_libraries;
-  int inputs_device = 0;
+  std::string check;
+  std::vector<std::string> check_libraries;
+  int check_device = 0;
   CLI::App* digests_cmd = app.add_subcommand("__digests", "")->group("");
   digests_cmd->add_option("run", digests_run)->required();
   digests_cmd->callback([&] { code = digests(digests_run); });
-  CLI::App* inputs_cmd = app.add_subcommand("__device-inputs", "")->group("");
-  inputs_cmd->add_option("--libraries", inputs_libraries);
-  inputs_cmd->add_option("--device", inputs_device);
-  inputs_cmd->callback([&] { code = device_inputs(inputs_libraries, inputs_device); });
+  CLI::App* check_cmd = app.add_subcommand("__device-check", "")->group("");
+  check_cmd->add_option("what", check)->required()->check(CLI::IsMember({"inputs", "traps"}));
+  check_cmd->add_option("--libraries", check_libraries);
+  check_cmd->add_option("--device", check_device);
+  check_cmd->callback([&] { code = device_check(check, check_libraries, check_device); });
 
   try {
     app.parse(argc, argv);

@@ -142,6 +142,9 @@ class KernelCall final : public Call {
     r.facts["compiler"] = loaded_.image.compiler;
     r.facts["sm"] = fmt::format("{}", context_.sm());
     r.facts["build"] = name(build_);
+    std::size_t bytes = workspace_.bytes() + constants_.bytes();
+    for (const device::Buffer& b : buffers_) bytes += b.bytes();
+    r.facts["device MiB"] = fmt::format("{:.3f}", static_cast<double>(bytes) / 1048576);
     r.facts["image"] =
         fmt::format("{} for sm_{}, {}", loaded_.image.ptx ? "PTX" : "cubin", loaded_.image.sm, loaded_.image.digest);
     if (!loaded_.image.ptx_digest.empty()) r.facts["ptx"] = loaded_.image.ptx_digest;
