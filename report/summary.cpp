@@ -292,6 +292,11 @@ std::string shell_word(std::string_view text) {
 std::string reproducer(const Record& r) {
   // A variant sets its own variables, so its name says all: openblas:core=Haswell.
   std::string out = "assay run --target " + shell_word(full_target(r));
+  // Two builds that differ can only be seen to differ together.
+  const auto other_build = r.conditions.find("compared with build");
+  const bool two_builds = other_build != r.conditions.end();
+  if (two_builds)
+    out += " --target " + shell_word(r.target + ":" + r.variant.substr(0, r.variant.find('@') + 1) + other_build->second);
   const auto device = r.conditions.find("device");
   const bool on_device = device != r.conditions.end();
   if (!r.library.path.empty()) out += chosen_library(on_device ? "cuda" : r.target, r.library.path);
@@ -300,7 +305,7 @@ std::string reproducer(const Record& r) {
     for (const auto& [key, value] : r.conditions)
       if (key.starts_with("file ")) out += chosen_library(key.substr(5), value);
     if (const std::size_t at = r.variant.find('@'); at != std::string::npos)
-      out += " --kernel-builds " + shell_word(r.variant.substr(at + 1));
+      out += " --kernel-builds " + shell_word((two_builds ? other_build->second + "," : "") + r.variant.substr(at + 1));
     if (device->second != "0") out += " --device " + shell_word(device->second);
   }
   return out + " --case " +

@@ -114,6 +114,7 @@ void Runner::compare_builds(const TargetSpec& spec, Record& record) {
   if (fresh || first->second.second == record.output_digest) return;
   record.verdict = Verdict::suspect;
   record.label = "BUILD";
+  record.conditions["compared with build"] = first->second.first;
   record.reason = fmt::format(
       "within the bound, but not the bits that the same source gives when it is built as {} (digest {} here, {} there): one of "
       "the two compilers changed the arithmetic",

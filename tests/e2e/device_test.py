@@ -160,10 +160,14 @@ class Quick(Device):
         clean = self.kernels([case], out="clean", **options)
         self.assert_code(clean, 0)
         self.assertEqual([(r["verdict"], r["label"]) for r in self.records("clean")], [("pass", "")] * 2)
-        self.assert_code(self.kernels([case], fault="k_tail:build=ptx", **options), 0)
+        got = self.kernels([case], fault="k_tail:build=ptx", **options)
+        self.assert_code(got, 0)
         self.assertEqual([(r["variant"], r["verdict"], r["label"]) for r in self.records()],
                          [("online@nvrtc-cubin", "pass", ""), ("online@nvrtc-ptx", "suspect", "BUILD")])
         self.assertIn("built as nvrtc-cubin", self.records()[1]["reason"])
+        command = re.search(r"Next: (assay run .*)$", got.last).group(1)
+        again = self.shell(command + " --out again", env=self.environment(ASSAY_SIM_FAULT="k_tail:build=ptx"))
+        self.assertEqual([r["label"] for r in self.records("again")], ["", "BUILD"], again)
 
     def test_a_store_that_one_build_drops_is_seen_in_that_build_alone_and_again_by_the_printed_command(self):
         fault = at("gather_f32", "drop_store:build=ptx")
