@@ -110,7 +110,15 @@ bool is_cubin_for(const std::vector<char>& image, unsigned sm) {
 
 }  // namespace
 
-TEST_CASE("NVRTC of every major at hand compiles softmax, to the image that was asked for") {
+// AddressSanitizer opens libraries in its own name, so NVRTC does not find the file beside it that it needs; and what its
+// compiler leaves behind is no leak of ours.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool nvrtc_runs = false;
+#else
+constexpr bool nvrtc_runs = true;
+#endif
+
+TEST_CASE("NVRTC of every major at hand compiles softmax, to the image that was asked for" * doctest::skip(!nvrtc_runs)) {
   const std::vector<std::string> files = compilers();
   if (files.size() < 2) MESSAGE("not run for both majors: ", files.size(), " NVRTC here (./assay test --wheels fetches 12.8)");
   std::vector<std::string> options = {"--std=c++20", "--fmad=false", "--device-as-default-execution-space", ""};
