@@ -41,8 +41,9 @@ struct Image {
   std::string ptx_digest;
 };
 
-/// Compiles kernels/<file> for a device. `set`: files by role (nvrtc, ptxas, nvcc). Throws Unavailable when a role is missing
-/// or the compiler does not know the architecture, Error with the compiler's own words when it refuses the source.
+/// Compiles `file` ("kernels/softmax.cu") for a device. `set`: files by role (nvrtc, ptxas, nvcc). Throws LibraryError when a
+/// role is missing or NVRTC refuses source or architecture, CompileError when ptxas or nvcc does, with the compiler's own
+/// words.
 Image make_image(const Build&, const std::string& file, int sm, const std::map<std::string, std::string>& set);
 
 /// A compiler that refuses our source.
