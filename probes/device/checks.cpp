@@ -35,7 +35,7 @@ int check_inputs(const std::string& driver, int ordinal, const std::map<std::str
       fill(operand, {.family = family, .limit = 9}, 1, host);
       const Buffer out(context, host.size());
       out.poison(stream);
-      const kernels::InputsArgs args{reinterpret_cast<void*>(static_cast<std::uintptr_t>(out.address())), count, 1, 3, 9};
+      const kernels::InputsArgs args{device_pointer(out.address()), count, 1, 3, 9};
       launch(context, module.function(fmt::format("inputs_{}_{}", family_name, format_name)), kernels::inputs_launch(args),
              std::as_bytes(std::span(&args, 1)), stream);
       out.download(stream, made);
@@ -64,8 +64,7 @@ int check_traps(const std::string& driver, int ordinal, const std::map<std::stri
         const Buffer from(context, count * sizeof(unsigned)), to(context, count * sizeof(unsigned));
         from.upload(stream, std::as_bytes(std::span(in)));
         to.poison(stream);
-        const auto pointer = [](const Buffer& b) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(b.address())); };
-        const kernels::TrapArgs args{pointer(from), pointer(to), count};
+        const kernels::TrapArgs args{device_pointer(from.address()), device_pointer(to.address()), count};
         launch(context, module.function(fmt::format("trap_{}", trap.name)), kernels::trap_launch(args),
                std::as_bytes(std::span(&args, 1)), stream);
         to.download(stream, std::as_writable_bytes(std::span(got)));

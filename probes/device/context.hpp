@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -82,6 +83,11 @@ class Buffer {
   std::size_t bytes_;
   std::shared_ptr<cuda::CUdeviceptr> base_;
 };
+
+/// Device address as the pointer that kernel arguments hold.
+inline void* device_pointer(cuda::CUdeviceptr p) {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(p));
+}
 
 /// A loaded image: PTX text (compiled by the driver) or a cubin.
 class Module {

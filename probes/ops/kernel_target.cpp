@@ -16,6 +16,7 @@ namespace assay {
 namespace {
 
 using device::Build;
+using device::device_pointer;
 
 /// "online" of "online@nvrtc-cubin".
 std::string_view version_of(const TargetSpec& spec) {

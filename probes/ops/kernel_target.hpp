@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/launch.hpp"
-#include "probes/library/cuda_symbols.hpp"
 #include "probes/ops/target.hpp"
 
 namespace assay {
@@ -51,10 +50,6 @@ Target kernel_target(const KernelFamily&);
 
 /// "f32": as entries of kernels name formats.
 std::string_view kernel_format(DType);
-/// Device address as the pointer that kernel arguments hold.
-inline void* device_pointer(cuda::CUdeviceptr p) {
-  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(p));
-}
 template <class Args>
 KernelStep kernel_step(std::string entry, const kernels::Launch& launch, const Args& args) {
   KernelStep s{std::move(entry), launch, std::vector<std::byte>(sizeof(Args))};
