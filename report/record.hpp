@@ -12,7 +12,7 @@
 namespace assay::report {
 
 /// "major.minor". Readers accept the same major and ignore unknown fields.
-inline constexpr std::string_view schema_version = "1.1";
+inline constexpr std::string_view schema_version = "1.2";
 
 enum class Verdict : std::uint8_t { pass, fail, fault, suspect, unsupported, unavailable };
 std::string_view name(Verdict);
@@ -53,6 +53,8 @@ struct Record {
   std::string reason;  // one sentence in plain words
   LibraryIdentity library;
   std::string algorithm, arithmetic;
+  std::string plan;          // JSON text of the plan that the library chose, where it tells
+  std::string known_defect;  // of a failure that a published defect explains: "ID: known, fixed in Y (SOURCE)"
   std::map<std::string, std::string> contract;    // convention -> "promised: SOURCE" or "not promised"
   std::map<std::string, std::string> conditions;  // core, threads, rounding mode, environment set by the variant
   std::optional<Comparison> comparison;           // first call

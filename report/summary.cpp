@@ -289,6 +289,12 @@ std::string shell_word(std::string_view text) {
   return out + "'";
 }
 
+/// The name that --libraries has for the file under test. Our kernels are probed through the driver.
+std::string library_role(const Record& r, bool on_device) {
+  if (on_device && r.target == "kernel") return "cuda";
+  return r.target == "cublaslt" ? "cublasLt" : r.target;
+}
+
 std::string reproducer(const Record& r) {
   // A variant sets its own variables, so its name says all: openblas:core=Haswell.
   std::string out = "assay run --target " + shell_word(full_target(r));
@@ -299,7 +305,7 @@ std::string reproducer(const Record& r) {
     out += " --target " + shell_word(r.target + ":" + r.variant.substr(0, r.variant.find('@') + 1) + other_build->second);
   const auto device = r.conditions.find("device");
   const bool on_device = device != r.conditions.end();
-  if (!r.library.path.empty()) out += chosen_library(on_device ? "cuda" : r.target, r.library.path);
+  if (!r.library.path.empty()) out += chosen_library(library_role(r, on_device), r.library.path);
   if (on_device) {
     // A kernel is compiled anew: its compilers and its build belong to the question.
     for (const auto& [key, value] : r.conditions)

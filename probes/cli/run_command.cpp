@@ -115,9 +115,9 @@ std::string why_not(const std::vector<Record>& records) {
 /// The GPUs that this plan runs on, as they are now; described in a process of its own.
 std::vector<report::Gpu> gpus_of(const RunPlan& plan, const std::vector<std::string>& libraries) {
   const auto on_device = std::ranges::find_if(
-      plan.targets, [](const Candidate& c) { return c.spec.device >= 0 && !c.spec.library.empty() && c.unavailable.empty(); });
+      plan.targets, [](const Candidate& c) { return c.spec.device >= 0 && !c.spec.driver().empty() && c.unavailable.empty(); });
   if (on_device == plan.targets.end()) return {};
-  std::map<std::string, std::string> files = {{"cuda", on_device->spec.library}};
+  std::map<std::string, std::string> files = {{"cuda", on_device->spec.driver()}};
   const std::map<std::string, std::string> found = find_device_files(libraries);
   if (const auto nvml = found.find("nvml"); nvml != found.end()) files.insert(*nvml);
   std::vector<report::Gpu> gpus = open_in_worker(files).gpus;

@@ -70,9 +70,10 @@ void Stream::synchronize(std::string_view doing) const {
   context_.driver().check(context_.driver().fn().cuStreamSynchronize(get()), doing);
 }
 
-Event::Event(const Context& context) : context_(context) {
+Event::Event(const Context& context, Timing timing) : context_(context) {
   cuda::CUevent event = nullptr;
-  context.driver().check(context.driver().fn().cuEventCreate(&event, cuda::CU_EVENT_DISABLE_TIMING), "making an event");
+  const unsigned flags = timing == Timing::yes ? 0 : cuda::CU_EVENT_DISABLE_TIMING;
+  context.driver().check(context.driver().fn().cuEventCreate(&event, flags), "making an event");
   event_ = own(event, [&driver = context.driver()](cuda::CUevent e) { driver.fn().cuEventDestroy_v2(e); });
 }
 
@@ -82,6 +83,12 @@ void Event::record(const Stream& stream) const {
 
 void Event::wait(const Stream& stream) const {
   context_.driver().check(context_.driver().fn().cuStreamWaitEvent(stream.get(), get(), 0), "waiting for an event");
+}
+
+float Event::since(const Event& earlier) const {
+  float ms = 0;
+  context_.driver().check(context_.driver().fn().cuEventElapsedTime(&ms, earlier.get(), get()), "reading the device's clock");
+  return ms;
 }
 
 Buffer::Buffer(const Context& context, std::size_t bytes) : context_(context), bytes_(bytes) {

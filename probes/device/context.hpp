@@ -50,9 +50,12 @@ class Stream {
 
 class Event {
  public:
-  explicit Event(const Context&);
+  enum class Timing { no, yes };
+  explicit Event(const Context&, Timing = Timing::no);
   void record(const Stream&) const;
   void wait(const Stream&) const;  // the stream goes on when the event has happened
+  /// Milliseconds of the device from `earlier` to this one; both timed, recorded and waited for.
+  float since(const Event& earlier) const;
   cuda::CUevent get() const { return event_.get(); }
 
  private:

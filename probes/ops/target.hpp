@@ -41,6 +41,7 @@ struct CallReport {
   std::map<std::string, std::string> facts;  // "core": "SkylakeX", "threads": "2", "version": "OpenBLAS 0.3.21"
   std::int64_t bytes_outside = 0;            // changed in guards that only the target can see, those of device memory
   std::string outside{};                     // where: "after the end of Y, on the device"
+  std::string plan{};                        // JSON text of the plan or algorithm that was chosen, where the library has one
 };
 
 /// One prepared call, executed several times with different data. load -> execute -> store, in this order.
@@ -65,6 +66,12 @@ struct TargetSpec {
   std::map<std::string, std::string> environment;  // set in the worker before it starts; an empty value takes it out
   bool required = true;                            // named by the user or found as a default; ladder variants are not
 
+  /// The GPU driver it runs on: of its set, else the library itself (our kernels have no other).
+  const std::string& driver() const {
+    const auto found = set.find("cuda");
+    return found == set.end() ? library : found->second;
+  }
+
   std::string name() const { return variant.empty() ? target : target + ":" + variant; }
 };
 
@@ -80,6 +87,8 @@ struct Target {
   std::vector<std::string> variants{};
   /// Has a queue of its own: takes the cases that ask for more than a plain one (Problem::queue).
   bool on_device = false;
+  std::string library_role{};  // of a target on a device: the file that it is, "cuda", "cublas", "cublasLt", "cudnn"
+  std::vector<std::string> deep_variants{};  // further ones, which only `deep` and cases that were named try
 };
 
 }  // namespace assay

@@ -226,7 +226,7 @@ report::Record make_record(Truth& truth, const TargetSpec& spec, const Measureme
   r.started = utc_now();
   r.repeats = m.repeats, r.repeats_identical = m.repeats_identical;
   if (m.outcome != Outcome::measured) return r;
-  r.algorithm = m.report.algorithm;
+  r.algorithm = m.report.algorithm, r.plan = m.report.plan;
   r.arithmetic = describe(m.report.arithmetic);
   const Contract& c = m.report.contract;
   // Conventions, tiles and a second call that passed as well explain a result that is questioned; in thousands of passes they

@@ -171,7 +171,8 @@ json to_json(const Reply& r) {
                    {"algorithm", r.report->algorithm},
                    {"facts", r.report->facts},
                    {"bytes_outside", r.report->bytes_outside},
-                   {"outside", r.report->outside}};
+                   {"outside", r.report->outside},
+                   {"plan", r.report->plan}};
   for (const cuda::DeviceInfo& d : r.devices)
     j["devices"].push_back({d.ordinal, d.sm, d.multiprocessors, d.ecc, d.clock_mhz, d.driver_version, d.memory_gib, d.name});
   for (const report::Gpu& g : r.gpus) j["gpus"].push_back(report::to_json(g));
@@ -197,7 +198,8 @@ Reply reply_from_json(const json& j) {
                           c.at("algorithm"),
                           c.at("facts"),
                           c.at("bytes_outside"),
-                          c.at("outside")};
+                          c.at("outside"),
+                          c.at("plan")};
   }
   if (j.contains("devices"))
     for (const json& d : j["devices"])

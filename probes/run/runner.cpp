@@ -91,7 +91,8 @@ bool Runner::takes(const Lane& lane, const ListedCase& listed, double flops) con
   if (!target) return false;
   // A version or model of another operation, and a queue that a CPU library has not.
   const std::string variant = lane.spec().variant.substr(0, lane.spec().variant.find('@'));
-  if (!target->variants.empty() && std::ranges::find(target->variants, variant) == target->variants.end()) return false;
+  const auto has = [&](const std::vector<std::string>& all) { return std::ranges::find(all, variant) != all.end(); };
+  if (!target->variants.empty() && !has(target->variants) && !has(target->deep_variants)) return false;
   if (!target->on_device && listed.id.find(",queue=") != std::string::npos) return false;
   return (lane.candidate.only_tag.empty() || has_tag(listed.tags, lane.candidate.only_tag));
 }

@@ -123,20 +123,31 @@ std::vector<std::string> builds_of(const TargetChoice& choice, const std::map<st
   return out;
 }
 
-/// Our kernels, every version in every build that was asked for. `asked`: the user named them, so that their absence is said.
-std::vector<Candidate> of_kernels(const TargetChoice& choice, bool asked) {
-  std::vector<Candidate> out;
-  const std::map<std::string, std::string> files = find_device_files(choice.libraries);
-  const std::vector<std::string> builds = builds_of(choice, files);
-  const auto driver = files.find("cuda");
-  if (driver == files.end() && !asked) return out;
+/// What runs on the device, or why there is none: kernels and libraries share it.
+struct Gpu {
+  std::map<std::string, std::string> files;  // by role
   FoundDevice device;
-  if (driver != files.end()) device = ask_device(driver->second, choice);
-  if (!device.unavailable.empty() && !asked) return out;
+  bool here() const { return files.contains("cuda") && device.unavailable.empty(); }
+  bool slow(const TargetChoice& choice) const {
+    return device.info.name.find("simulated") != std::string::npos && !choice.named;
+  }
+};
+
+Gpu find_gpu(const TargetChoice& choice) {
+  Gpu out{find_device_files(choice.libraries), {}};
+  if (const auto driver = out.files.find("cuda"); driver != out.files.end()) out.device = ask_device(driver->second, choice);
+  return out;
+}
+
+/// Our kernels, every version in every build that was asked for.
+std::vector<Candidate> of_kernels(const TargetChoice& choice, const Gpu& gpu, const std::vector<std::string>& builds) {
+  std::vector<Candidate> out;
+  const std::map<std::string, std::string>& files = gpu.files;
+  const auto driver = files.find("cuda");
   std::set<std::string> versions;
   for (const Op& op : all_ops())
     for (const Target& t : op.targets)
-      if (t.on_device) versions.insert(t.variants.begin(), t.variants.end());
+      if (t.library_role == "cuda") versions.insert(t.variants.begin(), t.variants.end());
   for (const std::string& build : builds)
     for (const std::string& version : versions) {
       TargetSpec s{.target = "kernel",
@@ -148,9 +159,49 @@ std::vector<Candidate> of_kernels(const TargetChoice& choice, bool asked) {
       for (const std::string_view role : device::roles(device::parse_build(build)))
         if (const auto file = files.find(std::string(role)); file != files.end()) s.set.insert(*file);
       s.device = choice.device;
-      const bool slow = device.info.name.find("simulated") != std::string::npos && !choice.named;
-      out.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = device.unavailable, .largest_flops = slow ? simulated_flops : 0});
+      out.push_back({.spec = std::move(s),
+                     .only_tag = {},
+                     .unavailable = gpu.device.unavailable,
+                     .largest_flops = gpu.slow(choice) ? simulated_flops : 0});
     }
+  return out;
+}
+
+/// The vendor's libraries in every mode that some operation has, all files from one set.
+std::vector<Candidate> of_device_libraries(const TargetChoice& choice, const Gpu& gpu) {
+  std::map<std::string, std::string> files = gpu.files;
+  files.merge(find_library_files(choice.libraries));
+  std::vector<Candidate> out;
+  std::set<std::string> seen;
+  const auto add = [&](const Target& t, const std::string& variant, bool required) {
+    TargetSpec s{.target = t.name,
+                 .variant = variant,
+                 .library = {},
+                 .environment = device_environment(choice.keep_variables),
+                 .required = required};
+    if (!seen.insert(s.name()).second) return;
+    if (const auto file = files.find(t.library_role); file != files.end()) s.library = file->second;
+    for (const char* const role : {"cuda", "nvrtc", "cublasLt", "cublas"})
+      if (const auto file = files.find(role); file != files.end() && role != t.library_role) s.set.insert(*file);
+    s.device = choice.device;
+    std::string unavailable = gpu.device.unavailable;
+    if (s.library.empty())
+      unavailable = fmt::format("no {} was found; install one, or name its file with --libraries {}=PATH", t.library_role,
+                                t.library_role);
+    else if (!s.set.contains("cuda"))
+      unavailable = "no GPU driver (libcuda.so.1) was found; install one, or name its file with --libraries cuda=PATH";
+    out.push_back({.spec = std::move(s),
+                   .only_tag = {},
+                   .unavailable = std::move(unavailable),
+                   .largest_flops = gpu.slow(choice) ? simulated_flops : 0});
+  };
+  for (const Op& op : all_ops())
+    for (const Target& t : op.targets)
+      if (t.on_device && t.library_role != "cuda") {
+        for (const std::string& variant : t.variants) add(t, variant, true);
+        if (choice.whole)
+          for (const std::string& variant : t.deep_variants) add(t, variant, false);
+      }
   return out;
 }
 
@@ -171,8 +222,18 @@ std::vector<Candidate> choose_targets(const TargetChoice& choice) {
                    .largest_flops = 0});
   for (const FoundLibrary& found : find_libraries(choice.libraries))
     for (Candidate& c : of_library(found, choice)) known.push_back(std::move(c));
-  const bool kernels_asked = std::ranges::any_of(choice.patterns, [](const std::string& p) { return p.starts_with("kernel"); });
-  for (Candidate& c : of_kernels(choice, kernels_asked)) known.push_back(std::move(c));
+  // A user who named none of them is not told of a GPU that is not there.
+  const auto asked = [&](std::string_view start) {
+    return std::ranges::any_of(choice.patterns, [&](const std::string& p) { return p.starts_with(start); });
+  };
+  const Gpu gpu = find_gpu(choice);
+  const std::vector<std::string> builds = builds_of(choice, gpu.files);
+  if (gpu.here() || asked("kernel"))
+    for (Candidate& c : of_kernels(choice, gpu, builds)) known.push_back(std::move(c));
+  if (gpu.here() || asked("cublas") || asked("cudnn"))
+    for (Candidate& c : of_device_libraries(choice, gpu)) {
+      if (!c.spec.library.empty() || asked(c.spec.target)) known.push_back(std::move(c));
+    }
   if (choice.patterns.empty()) return known;
   for (TargetSpec& s : built_in())
     known.push_back({.spec = std::move(s), .only_tag = {}, .unavailable = {}, .largest_flops = 0});

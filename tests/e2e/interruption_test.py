@@ -185,7 +185,7 @@ class Damaged(Interrupted):
 
     def test_a_newer_major_version_is_refused_and_a_newer_minor_one_is_read(self):
         for version, accepted in (("2.0", False), ("1.7", True)):
-            lines = [line.replace(b'"schema":"1.1"', b'"schema":"%s","news":[1]' % version.encode()) for line in self.whole]
+            lines = [line.replace(b'"schema":"1.2"', b'"schema":"%s","news":[1]' % version.encode()) for line in self.whole]
             self.path.write_bytes(b"".join(lines))
             if accepted:
                 self.assert_code(self.assay(*self.many, "--resume"), 0)

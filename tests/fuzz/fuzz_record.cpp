@@ -48,7 +48,7 @@ void one(std::string_view input) {
 int main(int argc, char** argv) {
   return fuzz::run(argc, argv,
                    {one,
-                    {"\"schema\":\"1.1\"",
+                    {"\"schema\":\"1.2\"",
                      "\"schema\":\"2.0\"",
                      "\"1.9\"",
                      "null",
