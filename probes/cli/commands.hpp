@@ -42,6 +42,6 @@ int selftest(const SelftestArguments&);
 /// Hidden, for tests/gpu/run: digests over the outputs of our kernels in a run folder; what = "inputs" or "traps":
 /// device-made inputs against the host's, compiler traps in every build.
 int digests(const std::string& run);
-int device_check(const std::string& what, const std::vector<std::string>& libraries, int device);
+int device_check(const std::string& what, const std::vector<std::string>& libraries, int device, std::uint32_t step);
 
 }  // namespace assay::cli

@@ -124,14 +124,16 @@ int dispatch(int argc, char** argv) {
   std::string check;
   std::vector<std::string> check_libraries;
   int check_device = 0;
+  std::uint32_t check_step = 1;
   CLI::App* digests_cmd = app.add_subcommand("__digests", "")->group("");
   digests_cmd->add_option("run", digests_run)->required();
   digests_cmd->callback([&] { code = digests(digests_run); });
   CLI::App* check_cmd = app.add_subcommand("__device-check", "")->group("");
-  check_cmd->add_option("what", check)->required()->check(CLI::IsMember({"inputs", "traps"}));
+  check_cmd->add_option("what", check)->required()->check(CLI::IsMember({"inputs", "traps", "approximations"}));
   check_cmd->add_option("--libraries", check_libraries);
   check_cmd->add_option("--device", check_device);
-  check_cmd->callback([&] { code = device_check(check, check_libraries, check_device); });
+  check_cmd->add_option("--step", check_step)->check(CLI::PositiveNumber);
+  check_cmd->callback([&] { code = device_check(check, check_libraries, check_device, check_step); });
 
   try {
     app.parse(argc, argv);

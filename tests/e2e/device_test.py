@@ -344,15 +344,19 @@ class All(Device):
         self.assertEqual(record["conditions"]["CUDA_CACHE_DISABLE"], "1")
 
     def test_what_a_card_is_asked_besides_its_cases(self):
-        for what, kernel in (("inputs", "inputs_normal_bf16"), ("traps", "trap_argmax_ties")):
-            arguments = ("__device-check", what, "--libraries", f"cuda={self.driver()}", "--libraries", f"nvrtc={NVRTC}")
+        checks = (("inputs", "inputs_normal_bf16", "equal", "normal   bf16"),
+                  ("traps", "trap_argmax_ties", "0 of 15 wrong", "traps argmax_ties built as nvrtc-cubin"),
+                  ("approximations", "approximate_tanh_f32", "tanh.approx.f32: 65553 inputs", "WRONG NaN"))
+        for what, kernel, right, wrong in checks:
+            arguments = ("__device-check", what, "--libraries", f"cuda={self.driver()}", "--libraries", f"nvrtc={NVRTC}",
+                         "--step", "65520")
             with self.subTest(what=what):
                 clean = self.assay(*arguments, env=self.environment())
                 self.assert_code(clean, 0)
-                self.assertIn("equal" if what == "inputs" else "0 of 15 wrong", clean.out)
+                self.assertIn(right, clean.out)
                 broken = self.assay(*arguments, env=self.environment(ASSAY_SIM_FAULT=f"drop_store:kernel={kernel}"))
                 self.assert_code(broken, 1)
-                self.assertIn("normal   bf16" if what == "inputs" else "traps argmax_ties built as nvrtc-cubin", broken.out)
+                self.assertIn(wrong, broken.out)
 
     def test_a_run_on_kernels_resumes(self):
         cases = [*BY_FORMAT.values()]

@@ -123,8 +123,11 @@ def look_at_ptx(ptx, sm):
             yield f"{name}: no mma.sync"
         if has_mma and not is_mma:
             yield f"{name}: mma.sync in a kernel that is not called mma"
+        is_approximate = name.startswith("approximate_")
+        if is_approximate and not re.search(rf"\t{name.split('_')[1]}\.approx\.f32", body):
+            yield f"{name}: not the instruction that it is called by"
         for word in (".ftz", ".approx", ".full"):
-            if word in body:
+            if word in body and not (is_approximate and word == ".approx"):
                 yield f"{name}: an instruction {word}"
 
 
@@ -204,6 +207,7 @@ PLANTED = {  # what must be found: (entry, body)
     "not called mma": ("a", MMA),
     "instruction .ftz": ("a", 'asm("add.ftz.f32 %0, %0, %0;" : "+f"(g.x[0]));'),
     "instruction .approx": ("a", "g.x[0] = __expf(g.x[0]);"),
+    "not the instruction": ("approximate_ex2_f32", "g.x[0] = __frcp_rn(g.x[0]);"),
     "bytes of stack": ("a", "float y[64]; for (int i = 0; i < 64; ++i) y[static_cast<int>(g.x[i])] = g.x[i + 64]; "
                             "g.x[0] = y[static_cast<int>(g.x[128])];"),
     "registers, allowed": ("a", "float y[200]; for (int i = 0; i < 200; ++i) y[i] = g.x[i]; __syncthreads(); "
