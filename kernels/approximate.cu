@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// One instruction per entry. The C++ twins are fp64 functions rounded once: what the units approximate, not how.
+// One instruction per entry. The C++ twins are fp64 functions rounded once, with the NaN of PTX (7fffffff): what the units
+// approximate, not how.
 #include "kernels/approximate.hpp"
 #include "kernels/portable.cuh"
 
 namespace assay::kernels {
 
 #ifdef ASSAY_EMULATOR
-#define ASSAY_APPROXIMATE_UNIT(name, twin)       \
-  __device__ inline float name##_unit(float f) { \
-    const double x = f;                          \
-    return static_cast<float>(twin);             \
+#define ASSAY_APPROXIMATE_UNIT(name, twin)                                \
+  __device__ inline float name##_unit(float f) {                          \
+    const double x = f, y = twin;                                         \
+    return y == y ? static_cast<float>(y) : __uint_as_float(0x7fffffffu); \
   }
 #else
 #define ASSAY_APPROXIMATE_UNIT(name, twin)               \

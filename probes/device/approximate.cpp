@@ -18,6 +18,7 @@ namespace assay::device {
 namespace {
 
 constexpr double any = std::numeric_limits<double>::infinity();
+constexpr std::uint32_t poison = 0xffffffff;  // not the NaN that PTX gives, 7fffffff
 constexpr double smallest_normal = 0x1p-126, largest_finite = 0x1.fffffep127;
 
 // PTX ISA 8.5, "Floating Point Instructions". Where editions differ (ex2 2^-22.5, lg2 2^-22.6, sin and cos 2^-20.9 before 7.0)
@@ -55,14 +56,15 @@ void note(const Unit& unit, UnitErrors& e, std::uint32_t first, std::uint32_t st
     const std::uint32_t bits = first + static_cast<std::uint32_t>(i) * step;
     const double x = std::bit_cast<float>(bits);
     ++e.inputs;
-    if (std::abs(x) > unit.largest && !std::isinf(x)) continue;  // no error is documented; NaN and Inf are
+    const bool written = std::bit_cast<std::uint32_t>(y[i]) != poison;
+    if (std::abs(x) > unit.largest && !std::isinf(x) && written) continue;  // no error is documented; NaN and Inf are
     const double due = unit.function(x);
     const bool number = std::isfinite(due);
     // Beyond the largest finite number the exact result is one that fp32 has not: Inf stands for it.
     const bool right =
         number ? std::isfinite(y[i]) || (std::abs(due) > largest_finite && std::isinf(y[i]) && (y[i] > 0) == (due > 0))
                : (std::isnan(due) ? std::isnan(y[i]) : static_cast<double>(y[i]) == due);
-    if (!right) {
+    if (!right || !written) {
       if (e.special++ == 0) e.special_bits = bits;
     } else if (number && std::isfinite(y[i])) {
       const double error = error_of(unit, x, y[i], due);

@@ -66,16 +66,22 @@ struct Shared {
 
 Shared share(const Attention& a, const std::vector<std::int64_t>& rows) {
   Shared s{.a = a, .rows = rows, .norm = {}, .root_fourth = {}, .v_abs = {}, .v_sq = {}};
-  for (const double v : a.v) s.largest_v = std::max(s.largest_v, std::fabs(v));
+  const bool large = a.v.size() > 100000;
+  double largest = s.largest_v;
+#pragma omp parallel for reduction(max : largest) if (large)
+  for (std::size_t i = 0; i < a.v.size(); ++i) largest = std::max(largest, std::fabs(a.v[i]));
+  s.largest_v = largest;
   s.v_abs.resize(a.v.size()), s.v_sq.resize(a.v.size());
   const std::int64_t keys = a.batch * a.hkv * a.skv;
   if (!a.magnitudes) return s;
   s.norm.resize(static_cast<std::size_t>(keys)), s.root_fourth.resize(s.norm.size());
+#pragma omp parallel for if (large)
   for (std::int64_t j = 0; j < keys; ++j) {
     const Eigen::Map<const Row<double>> k(a.k.data() + j * a.d, a.d);
     s.norm[static_cast<std::size_t>(j)] = static_cast<float>(std::sqrt(k.square().sum()));
     s.root_fourth[static_cast<std::size_t>(j)] = static_cast<float>(std::sqrt(k.square().square().sum()));
   }
+#pragma omp parallel for if (large)
   for (std::size_t i = 0; i < a.v.size(); ++i) {
     s.v_abs[i] = static_cast<float>(std::fabs(a.v[i]));
     s.v_sq[i] = s.v_abs[i] * s.v_abs[i];
@@ -186,7 +192,7 @@ void multiply(bool serial, const A& a, const B& b, C& c) {
 }
 
 template <class W>
-void compute_block(const Shared& s, const Block& block, Expected& out, Expected& lse) {
+void compute_block(const Shared& s, const Block& block, Expected& out, Expected& lse, std::vector<char>& hidden) {
   const Attention& a = s.a;
   const Query head = query(a, s.global(block.row));
   KeyRange all{a.skv, 0};
@@ -252,8 +258,8 @@ void compute_block(const Shared& s, const Block& block, Expected& out, Expected&
       out.sum_abs[at] = !number ? nan : a.exchangeable ? std::sqrt(w.row[key_count] * one) : one;
       out.sum_sq[at] = a.exchangeable ? one : one * one;
       out.further[weighted][at] = static_cast<double>(sum_gap(r, c)) * up;
-      if (w.hidden) out.other[at] = 0;
     }
+    hidden[line] = w.hidden;
     lse.value[line] = w.hidden ? -infinity : w.special ? nan : static_cast<double>(w.log_sum_exp);
     if (!lse.value_lo.empty())
       lse.value_lo[line] =
@@ -270,7 +276,7 @@ std::vector<Expected> attention(const Attention& a, std::vector<std::int64_t> ro
   const bool wide = a.compute == DType::f64;
   const auto count = static_cast<std::size_t>(wanted), size = count * static_cast<std::size_t>(a.dv);
   Expected out, lse;
-  out.value.resize(size), out.sum_abs.resize(size), out.sum_sq.resize(size), out.other.assign(size, nan);
+  out.value.resize(size), out.sum_abs.resize(size), out.sum_sq.resize(size);
   lse.value.resize(count), lse.sum_abs.resize(count);
   if (wide) out.value_lo.resize(size), lse.value_lo.resize(count);
   out.further.assign(attention_row_members, std::vector<double>(count));
@@ -279,10 +285,15 @@ std::vector<Expected> attention(const Attention& a, std::vector<std::int64_t> ro
   Shared s = share(a, rows);
   s.serial = static_cast<double>(wanted) * static_cast<double>(a.skv) * static_cast<double>(a.d + a.dv) < serial_products;
   const std::vector<Block> blocks = cut(s, wanted);
+  std::vector<char> hidden(count);
 #pragma omp parallel for schedule(dynamic) if (!s.serial)
   for (std::size_t b = 0; b < blocks.size(); ++b)
-    wide ? compute_block<long double>(s, blocks[b], out, lse) : compute_block<double>(s, blocks[b], out, lse);
-  if (std::all_of(out.other.begin(), out.other.end(), [](double v) { return std::isnan(v); })) out.other.clear();
+    wide ? compute_block<long double>(s, blocks[b], out, lse, hidden) : compute_block<double>(s, blocks[b], out, lse, hidden);
+  if (std::ranges::find(hidden, 1) != hidden.end() && size > 0) {
+    out.other.assign(size, nan);
+    for (std::size_t line = 0; line < count; ++line)
+      if (hidden[line]) std::fill_n(out.other.begin() + static_cast<std::ptrdiff_t>(line * size / count), size / count, 0.0);
+  }
   out.row_length = a.dv, lse.row_length = 1;
   out.terms = a.skv, lse.terms = 1;
   out.largest_input = s.largest_v;

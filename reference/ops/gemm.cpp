@@ -18,9 +18,11 @@ namespace {
 template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using MatrixView = Eigen::Map<const Matrix<double>, 0, Eigen::OuterStride<>>;
+using MatrixPlace = Eigen::Map<Matrix<double>, 0, Eigen::OuterStride<>>;
 
-// One task: large enough to amortise packing (1/block_rows of the flops), small enough that two cores share 256 rows.
-constexpr std::int64_t block_rows = 128;
+// One task. Eigen packs the columns of B anew for every block of rows, so many rows make it cheap; two cores share 256 rows.
+constexpr std::int64_t block_rows = 128, block_rows_of_many = 384;
+constexpr std::int64_t many_rows = 1024;
 constexpr std::int64_t block_columns = 512;
 // Below this many products a thread team costs more than it saves; Eigen must not start one of its own either.
 constexpr double serial_products = 1e6;
@@ -118,9 +120,10 @@ std::vector<Block> cut_into_blocks(const Gemm& g, const std::vector<std::int64_t
   const auto batch_of = [&](std::int64_t r) { return (rows.empty() ? r : rows[r]) / g.m; };
   // Few rows: narrower blocks, so that every core still has some.
   const std::int64_t width = wanted > block_rows ? block_columns : std::clamp<std::int64_t>(g.n / 8, 16, block_columns);
+  const std::int64_t height = wanted >= many_rows ? block_rows_of_many : block_rows;
   for (std::int64_t r = 0; r < wanted;) {
     std::int64_t end = r + 1;
-    while (end < wanted && end - r < block_rows && batch_of(end) == batch_of(r)) ++end;
+    while (end < wanted && end - r < height && batch_of(end) == batch_of(r)) ++end;
     for (std::int64_t j = 0; j < g.n; j += width) blocks.push_back({r, end - r, j, std::min(width, g.n - j), batch_of(r)});
     r = end;
   }
@@ -164,9 +167,14 @@ struct Panels {
   Panel<double> wide;
 };
 
+/// Where a block's results go: into temporaries, or where nothing is left to be done to them, to their place.
+struct Results {
+  MatrixPlace hi, sum_abs, sum_sq;
+};
+
 /// S and R2 of one block, without alpha, in T: fp32 suffices when no square can overflow or vanish.
 template <class T>
-void magnitudes_of(const Task& t, const Block& k, Panel<T>& b, Matrix<double>& sum_abs, Matrix<double>& sum_sq) {
+void magnitudes_of(const Task& t, const Block& k, Panel<T>& b, Results& to) {
   const Gemm& g = t.g;
   const Operands& o = t.operands;
   Matrix<T> a = block_a(g, o, k).cwiseAbs().template cast<T>();
@@ -175,10 +183,10 @@ void magnitudes_of(const Task& t, const Block& k, Panel<T>& b, Matrix<double>& s
   // Rounded upwards: conversion, product and k sums err by at most k + 4 roundings, squares by two more.
   const double up = 1 + (static_cast<double>(g.k) + 8) * static_cast<double>(std::numeric_limits<T>::epsilon());
   multiply(t.serial, a, b.abs, product);
-  sum_abs = product.template cast<double>() * up;
+  to.sum_abs = product.template cast<double>() * up;
   a.array() *= a.array();
   multiply(t.serial, a, b.square, product);
-  sum_sq = product.template cast<double>() * up;
+  to.sum_sq = product.template cast<double>() * up;
 }
 
 /// No (ab)^2 may leave fp32's normal range, nor their sum.
@@ -257,19 +265,42 @@ void finish_element(const Task& t, const Block& k, std::int64_t i, std::int64_t 
   if (g.beta != 0) e.addend[at] = std::fabs(g.beta * c);
 }
 
+void multiply_block(const Task& t, const Block& k, Panels& b, Results& to) {
+  if (!t.wide) multiply(t.serial, block_a(t.g, t.operands, k), block_b(t.g, t.operands, k), to.hi);
+  if (t.magnitudes && t.fp32_magnitudes) magnitudes_of<float>(t, k, b.narrow, to);
+  if (t.magnitudes && !t.fp32_magnitudes) magnitudes_of<double>(t, k, b.wide, to);
+}
+
 void compute_block(const Task& t, const Block& k, Panels& b, Expected& e) {
-  Matrix<double> hi = Matrix<double>::Zero(k.rows, k.columns), lo = hi, sum_abs = hi, sum_sq = hi;
-  if (t.g.alpha != 0 && t.g.k > 0) {
-    if (t.wide)
-      dot2_block(t.g, t.operands, k, hi, lo);
-    else
-      multiply(t.serial, block_a(t.g, t.operands, k), block_b(t.g, t.operands, k), hi);
-    if (t.magnitudes && t.fp32_magnitudes) magnitudes_of<float>(t, k, b.narrow, sum_abs, sum_sq);
-    if (t.magnitudes && !t.fp32_magnitudes) magnitudes_of<double>(t, k, b.wide, sum_abs, sum_sq);
+  const Gemm& g = t.g;
+  const bool empty = g.alpha == 0 || g.k == 0;
+  // Nothing is added, and everything is finite: the products are the results.
+  if (!empty && !t.wide && g.alpha == 1 && g.beta == 0 && t.operands.dirty_row.empty()) {
+    const auto place = [&](std::vector<double>& v) {
+      return MatrixPlace(v.empty() ? nullptr : v.data() + k.row * g.n + k.column, k.rows, k.columns, Eigen::OuterStride<>(g.n));
+    };
+    Results to{place(e.value), place(e.sum_abs), place(e.sum_sq)};
+    multiply_block(t, k, b, to);
+    // fp64 may overflow on the way: then the order of the sum decides, and the plain one is the reference.
+    for (std::int64_t i = 0; i < k.rows; ++i)
+      if (!to.hi.row(i).allFinite())
+        for (std::int64_t j = 0; j < k.columns; ++j)
+          if (!std::isfinite(to.hi(i, j)))
+            to.hi(i, j) = plain_dot(g, t.rows.empty() ? k.row + i : t.rows[k.row + i], k.column + j);
+    return;
   }
+  const bool more = t.magnitudes;
+  Matrix<double> hi = Matrix<double>::Zero(k.rows, k.columns), lo = Matrix<double>::Zero(t.wide ? k.rows : 0, k.columns);
+  Matrix<double> sum_abs = Matrix<double>::Zero(more ? k.rows : 0, k.columns), sum_sq = sum_abs;
+  const auto all = [&](Matrix<double>& m) {
+    return MatrixPlace(m.data(), m.rows(), m.cols(), Eigen::OuterStride<>(k.columns));
+  };
+  Results to{all(hi), all(sum_abs), all(sum_sq)};
+  if (!empty && t.wide) dot2_block(g, t.operands, k, hi, lo);
+  if (!empty) multiply_block(t, k, b, to);
   for (std::int64_t i = 0; i < k.rows; ++i)
     for (std::int64_t j = 0; j < k.columns; ++j)
-      finish_element(t, k, i, j, {hi(i, j), lo(i, j)}, sum_abs(i, j), sum_sq(i, j), e);
+      finish_element(t, k, i, j, {hi(i, j), t.wide ? lo(i, j) : 0}, more ? sum_abs(i, j) : 0, more ? sum_sq(i, j) : 0, e);
 }
 
 }  // namespace

@@ -78,6 +78,9 @@ TEST_CASE("NaN, infinities and overflow have one right answer each") {
     note(ex2, e, std::bit_cast<std::uint32_t>(x), 0, std::span(&y, 1));
     return e.special;
   };
+  const float unwritten = std::bit_cast<float>(0xffffffffu), canonical = std::bit_cast<float>(0x7fffffffu);
+  CHECK(special(unwritten, canonical) == 0);
+  CHECK(special(unwritten, unwritten) == 1);
   CHECK(special(200.0f, infinity) == 0);
   CHECK(special(200.0f, -infinity) == 1);
   CHECK(special(-infinity, 0.0f) == 0);
