@@ -110,10 +110,11 @@ void weigh(const Shared& s, const Query& query, KeyRange r, Eigen::Map<Row<W>> x
   const Attention& a = s.a;
   const std::int64_t n = r.last - r.first;
   out.row[key_count] = static_cast<double>(n);
-  Row<float> size, product;  // |scale q.k| + |bias|; scale q.k
-  if (a.magnitudes) product = x.template cast<float>(), size = product.abs();
+  Row<float> product, size;  // scale q.k; where there is a bias |scale q.k| + |bias|
+  if (a.magnitudes) product = x.template cast<float>();
   if (a.bias_heads > 0) {
     const double* b = a.bias.data() + ((a.bias_heads > 1 ? query.h : 0) * a.sq + query.i) * a.skv + r.first;
+    if (a.magnitudes) size = product.abs();
     for (std::int64_t j = 0; j < n; ++j) {
       x[j] += static_cast<W>(b[j]);
       if (a.magnitudes) size[j] = b[j] == -infinity ? 0 : size[j] + static_cast<float>(std::fabs(b[j]));
@@ -128,10 +129,15 @@ void weigh(const Shared& s, const Query& query, KeyRange r, Eigen::Map<Row<W>> x
   const W max = x.maxCoeff(), least = x.minCoeff();
   if (a.exact_scores && (x == max || x - max < static_cast<W>(vanishing(a.compute))).all())
     out.row[tie_count] = static_cast<double>((x == max).count());
-  Row<float> below;  // X
+  Row<float> argument;  // what the argument of exp meets: 2.25 X + 4 |scale q.k| + |max|
   if (a.magnitudes) {
-    below = static_cast<float>(max) - x.template cast<float>();
-    if (!finite) below = below.isFinite().select(below, 0.0f);
+    const float highest = static_cast<float>(max);
+    const auto below = highest - x.template cast<float>();
+    const auto rest = 4 * (a.bias_heads > 0 ? size : product).abs() + std::fabs(highest);
+    if (finite)
+      argument = 2.25f * below + rest;
+    else
+      argument = below.isFinite().select(2.25f * below, 0.0f) + rest;
   }
   if (least - max > -700)
     x = (x - max).exp();
@@ -142,30 +148,40 @@ void weigh(const Shared& s, const Query& query, KeyRange r, Eigen::Map<Row<W>> x
   out.log_sum_exp = static_cast<long double>(max) + static_cast<long double>(log_sum);
   out.row[row_max] = static_cast<double>(max), out.row[row_log_sum] = static_cast<double>(log_sum);
   if (!a.magnitudes) return;
-  // Errors in units of u: a product sum of d terms, and what the argument of exp meets after it.
-  y = x.template cast<float>() * static_cast<float>(out.inverse);
-  const Row<float> argument = 2.25f * below + 4 * size + static_cast<float>(std::fabs(out.row[row_max]));
+  // Errors in units of u: a product sum of d terms, and the argument. Row by row whole expressions would take ten passes.
   const Eigen::Map<const Row<double>> q(a.q.data() + ((query.e * a.hq + query.h) * a.sq + query.i) * a.d, a.d);
   const std::int64_t key = (query.e * a.hkv + query.h / (a.hq / a.hkv)) * a.skv + r.first;
   const double scale = std::fabs(a.scale), d = static_cast<double>(a.d), chance = threshold("iid_nearest").value;
-  const Eigen::Map<const Row<float>> norm(s.norm.data() + key, n), fourth(s.root_fourth.data() + key, n);
-  gap = norm * static_cast<float>(scale * (d + 3) * std::sqrt(q.square().sum())) + argument;
-  out.row[mean_gap_of] = static_cast<double>((y * gap).sum());
-  out.row[largest_gap] = static_cast<double>(gap.maxCoeff());
-  out.row[mean_argument] = static_cast<double>((y * argument).sum());
-  if (!a.exchangeable) {
-    out.row[root_sum] = std::sqrt(static_cast<double>(y.square().sum()));
-    gap *= y;
-    return;
-  }
   // G^2 = 2 (10 scale)^2 (d P^2 + R2 + c^2) + 2 (2 argument)^2, P^2 = c^2/3 + R2/6, R2 by Cauchy and Schwarz.
   const double root = std::sqrt(q.square().square().sum()), unit = 2 * chance * chance;
-  y = y.square();
-  out.row[root_sum] = std::sqrt(static_cast<double>(y.sum()));
-  gap = (product.square() * static_cast<float>(unit * (d / 3 + 1)) +
-         fourth * static_cast<float>(root * unit * scale * scale * (d / 6 + 1)) + 8 * argument.square()) *
-        y;
-  out.row[root_gap_of] = std::sqrt(static_cast<double>(gap.sum()));
+  const float inverse = static_cast<float>(out.inverse), of_norm = static_cast<float>(scale * (d + 3) * q.matrix().norm()),
+              of_product = static_cast<float>(unit * (d / 3 + 1)),
+              of_fourth = static_cast<float>(root * unit * scale * scale * (d / 6 + 1));
+  const float *norm = s.norm.data() + key, *fourth = s.root_fourth.data() + key, *c = product.data(), *t = argument.data();
+  const W* e = x.data();
+  float *to = y.data(), *to_gap = gap.data();
+  float gap_sum = 0, argument_sum = 0, largest = 0, squares = 0, gaps = 0;
+  if (a.exchangeable) {
+#pragma omp simd reduction(+ : gap_sum, argument_sum, squares, gaps) reduction(max : largest)
+    for (std::int64_t j = 0; j < n; ++j) {
+      const float w = static_cast<float>(e[j]) * inverse, g = norm[j] * of_norm + t[j], square = w * w;
+      const float by_chance = (c[j] * c[j] * of_product + fourth[j] * of_fourth + 8 * t[j] * t[j]) * square;
+      gap_sum += w * g, argument_sum += w * t[j], squares += square, gaps += by_chance;
+      largest = std::max(largest, g);
+      to[j] = square, to_gap[j] = by_chance;
+    }
+  } else {
+#pragma omp simd reduction(+ : gap_sum, argument_sum, squares) reduction(max : largest)
+    for (std::int64_t j = 0; j < n; ++j) {
+      const float w = static_cast<float>(e[j]) * inverse, g = norm[j] * of_norm + t[j];
+      gap_sum += w * g, argument_sum += w * t[j], squares += w * w;
+      largest = std::max(largest, g);
+      to[j] = w, to_gap[j] = w * g;
+    }
+  }
+  out.row[mean_gap_of] = gap_sum, out.row[mean_argument] = argument_sum;
+  out.row[largest_gap] = largest, out.row[root_sum] = std::sqrt(static_cast<double>(squares));
+  if (a.exchangeable) out.row[root_gap_of] = std::sqrt(static_cast<double>(gaps));
 }
 
 struct Block {
