@@ -171,6 +171,8 @@ void copy_rows(const Operand& o, std::span<const std::byte> storage, std::int64_
     return;
   }
   switch (size) {
+    case 1:
+      return copy_strided_rows<std::uint8_t>(starts.data(), count, length, stride, out);
     case 2:
       return copy_strided_rows<std::uint16_t>(starts.data(), count, length, stride, out);
     case 4:

@@ -47,13 +47,14 @@ Matrix<T> product(const Input<T>& a, const Input<T>& b, std::int64_t m, std::int
   return out;
 }
 
-/// The stored elements of a 16-bit matrix as fp32: exact, bf16 and f16 are subsets of it.
-std::vector<float> widen(DType t, const std::byte* from, std::int64_t ld, std::int64_t rows, std::int64_t cols) {
-  std::vector<float> out(static_cast<std::size_t>(rows * cols));
+/// The stored elements of a narrow matrix in the format that sums are formed in: exact, it holds them all.
+template <class T>
+std::vector<T> widen(DType t, const std::byte* from, std::int64_t ld, std::int64_t rows, std::int64_t cols) {
+  std::vector<T> out(static_cast<std::size_t>(rows * cols));
   for (std::int64_t j = 0; j < cols; ++j)
     for (std::int64_t i = 0; i < rows; ++i)
       out[static_cast<std::size_t>(j * rows + i)] =
-          static_cast<float>(decode(t, load_bits(t, from + (j * ld + i) * static_cast<std::int64_t>(size_bytes(t)))));
+          static_cast<T>(decode(t, load_bits(t, from + (j * ld + i) * static_cast<std::int64_t>(size_bytes(t)))));
   return out;
 }
 
@@ -76,6 +77,8 @@ class EigenCall final : public assay::Call {
       const std::int64_t entry = call_.pointer_array ? pointer_order(i, call_.batch) : i;
       if (call_.in == DType::f64)
         multiply<double>(entry);
+      else if (call_.in == DType::i8)
+        multiply<std::int32_t>(entry);
       else
         multiply<float>(entry);
     }
@@ -84,7 +87,9 @@ class EigenCall final : public assay::Call {
   CallReport report() override {
     CallReport out;
     out.arithmetic.operand = call_.in;
-    out.arithmetic.accumulator = out.arithmetic.split_format = call_.in == DType::f64 ? DType::f64 : DType::f32;
+    out.arithmetic.accumulator = out.arithmetic.split_format = call_.in == DType::f64  ? DType::f64
+                                                               : call_.in == DType::i8 ? DType::i32
+                                                                                       : DType::f32;
     out.arithmetic.output = call_.out;
     const std::string here = "this target's code, probes/ops/gemm/eigen_target.cpp: ";
     out.contract.beta_zero_ignores_c = {true, here + "beta = 0 stores alpha*A*B"};
@@ -101,20 +106,17 @@ class EigenCall final : public assay::Call {
   }
 
  private:
-  /// Operand `index` of batch entry `entry`, widened to T when it is stored in 16 bits; `rows` is that of the stored matrix.
+  /// Operand `index` of batch entry `entry`, widened to T when it is narrower; `rows` is that of the stored matrix.
   template <class T>
   Input<T> input(std::size_t index, std::int64_t entry, std::int64_t stride, std::int64_t ld, bool transposed,
-                 std::int64_t rows, std::int64_t cols, std::vector<float>& scratch) const {
+                 std::int64_t rows, std::int64_t cols, std::vector<T>& scratch) const {
     const Operand& operand = problem_.operands[index];
     if (transposed) std::swap(rows, cols);
     if (size_bytes(operand.dtype) == sizeof(T))
       return {first_element<const T>(images_[index], operand) + entry * stride, ld, transposed};
-    if constexpr (std::is_same_v<T, float>) {
-      const auto width = static_cast<std::int64_t>(size_bytes(operand.dtype));
-      scratch = widen(operand.dtype, images_[index].storage + (operand.offset + entry * stride) * width, ld, rows, cols);
-      return {scratch.data(), std::max<std::int64_t>(1, rows), transposed};
-    }
-    return {};
+    const auto width = static_cast<std::int64_t>(size_bytes(operand.dtype));
+    scratch = widen<T>(operand.dtype, images_[index].storage + (operand.offset + entry * stride) * width, ld, rows, cols);
+    return {scratch.data(), std::max<std::int64_t>(1, rows), transposed};
   }
 
   template <class T>
@@ -123,7 +125,7 @@ class EigenCall final : public assay::Call {
     const std::size_t left = call_.row_major ? 1 : 0;
     Matrix<T> sum;
     if (call_.alpha != 0 && k != 0) {
-      std::vector<float> wide_a, wide_b;
+      std::vector<T> wide_a, wide_b;
       sum = product(input<T>(left, entry, call_.stride_a, call_.lda, call_.transpose_a, m, k, wide_a),
                     input<T>(1 - left, entry, call_.stride_b, call_.ldb, call_.transpose_b, k, n, wide_b), m, n, k);
       sum *= static_cast<T>(call_.alpha);
@@ -139,7 +141,7 @@ class EigenCall final : public assay::Call {
         T value = sum(i, j);
         if (call_.beta != 0) value += static_cast<T>(call_.beta) * static_cast<T>(decode(c.dtype, load_bits(c.dtype, at)));
         if (call_.bias) value += static_cast<T>(bias_of(problem_, images_, entry, call_.row_major ? i : j));
-        value = activated(call_.activation, value);
+        if constexpr (std::is_floating_point_v<T>) value = activated(call_.activation, value);  // no other has one
         store_bits(c.dtype, at, encode(c.dtype, static_cast<double>(value)));
       }
   }
@@ -149,11 +151,8 @@ class EigenCall final : public assay::Call {
   std::vector<Image> images_;
 };
 
-std::optional<std::string> refuses(const Problem& problem, const TargetSpec& spec) {
-  const gemm::Call c = call_of(problem);
+std::optional<std::string> refuses(const Problem&, const TargetSpec& spec) {
   if (!spec.variant.empty()) return fmt::format("eigen has no variant \"{}\"", spec.variant);
-  const bool same = c.in == c.out, to_f32 = size_bytes(c.in) == 2 && c.out == DType::f32;
-  if (!same && !to_f32) return fmt::format("eigen has no product of {} into {}", name(c.in), name(c.out));
   return std::nullopt;
 }
 

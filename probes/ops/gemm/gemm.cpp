@@ -29,8 +29,8 @@ std::vector<Parameter> grammar() {
       {"batch", integer, "1", 0, 1 << 20, {}, "independent products"},
       {"mode", word, "strided", 0, 0, {"strided", "pointers"}, "batch by stride, or by pointers in shuffled order"},
       {"share", word, "none", 0, 0, {"none", "a", "b"}, "operand shared by the whole batch (batch stride 0)"},
-      {"in", word, "f32", 0, 0, {"f32", "f64", "bf16", "f16"}, "format of A and B"},
-      {"out", word, "same", 0, 0, {"same", "f32", "bf16", "f16"}, "format of C; same: as A and B"},
+      {"in", word, "f32", 0, 0, {"f32", "f64", "bf16", "f16", "e4m3", "e5m2", "i8"}, "format of A and B"},
+      {"out", word, "same", 0, 0, {"same", "f32", "bf16", "f16", "i32"}, "format of C; same: as A and B"},
       {"order", word, "col", 0, 0, {"col", "row"}, "storage order of all three"},
       {"ta", word, "n", 0, 0, no_yes, "op(A): n as stored, t transposed"},
       {"tb", word, "n", 0, 0, no_yes, "op(B)"},
@@ -123,6 +123,24 @@ Family addend_family(Family f) {
   return f == Family::subnormal ? Family::subnormal : Family::normal;
 }
 
+/// Which formats go together. What an 8-bit sum becomes beyond its format nobody declares, so C is wider.
+bool has_form(DType in, DType out) {
+  if (in == DType::i8) return out == DType::i32;
+  if (size_bytes(in) == 1) return out == DType::f32 || out == DType::bf16 || out == DType::f16;
+  return in == out || (size_bytes(in) == 2 && out == DType::f32);
+}
+
+/// 8-bit formats hold few families; int8 goes with int32 sums and scalars: no fraction, no function.
+void check_narrow_case(const CaseId& id, const Call& c, Family family) {
+  const auto whole = [](double x) { return x == std::trunc(x); };
+  if (!holds(c.in, family))
+    throw CaseError(fmt::format("{} cannot hold fill={}; use integer, reveal, ones or sign{}", name(c.in), name(family),
+                                is_integer(c.in) ? "" : ", normal or uniform"));
+  if (is_integer(c.in) && (c.has_epilogue() || !whole(c.alpha) || !whole(c.beta)))
+    throw CaseError(fmt::format("gemm in=i8 has whole alpha and beta, no bias and no act, but alpha={} beta={} bias={} act={}",
+                                c.alpha, c.beta, id.integer("bias"), id.word("act")));
+}
+
 Problem problem(const CaseId& id) {
   Problem p;
   p.id = id;
@@ -130,10 +148,10 @@ Problem problem(const CaseId& id) {
   c.m = id.integer("m"), c.n = id.integer("n"), c.k = id.integer("k"), c.batch = id.integer("batch");
   c.in = *parse_dtype(id.word("in"));
   c.out = id.word("out") == "same" ? c.in : *parse_dtype(id.word("out"));
-  if (c.in != c.out && (c.in == DType::f64 || c.in == DType::f32 || (c.out != DType::f32)))
+  if (!has_form(c.in, c.out))
     throw CaseError(
         fmt::format("gemm has no form with A, B in {} and C in {}; with in=bf16 or in=f16 use out=same or out=f32, "
-                    "else leave out= away",
+                    "with in=e4m3 or in=e5m2 out=f32, out=bf16 or out=f16, with in=i8 out=i32, else leave out= away",
                     name(c.in), name(c.out)));
   c.row_major = id.word("order") == "row";
   c.transpose_a = id.word("ta") == "t", c.transpose_b = id.word("tb") == "t";
@@ -150,6 +168,7 @@ Problem problem(const CaseId& id) {
                               id.integer("padc"), gap, false, 3));
   for (Operand& o : p.operands) o.offset = id.integer("off");
   const Family family = *parse_family(id.word("fill"));
+  check_narrow_case(id, c, family);
   const bool gelu = c.activation == Activation::gelu_erf || c.activation == Activation::gelu_tanh;
   if (gelu && (family == Family::inf_one || family == Family::subnormal))
     throw CaseError(fmt::format(
@@ -164,8 +183,10 @@ Problem problem(const CaseId& id) {
                   .left = true,
                   .limit = static_cast<std::int64_t>(addend_limit)};
   if (family == Family::integer) {
-    // 2^24 for an fp32 accumulator; fp16 results must also stay below 65504.
-    const int p_sum = c.out == DType::f64 ? 53 : c.out == DType::f16 ? 15 : 24;
+    // 2^24 for an fp32 accumulator, 2^13 for those of fp8 tensor cores, 2^31 for int32; fp16 results must also stay below
+    // 65504.
+    const bool fp8 = size_bytes(c.in) == 1 && c.in != DType::i8;
+    const int p_sum = c.out == DType::f64 ? 53 : c.out == DType::i32 ? 31 : fp8 ? 13 : c.out == DType::f16 ? 15 : 24;
     const double scale = std::max(1.0, largest_integer(c, Family::position, 1, 0, 0));
     const int scalar_bits = static_cast<int>(std::ceil(std::log2(scale))) + (c.beta == 0 ? 0 : 1) + (c.bias ? 1 : 0);
     a.limit = b.limit = std::max<std::int64_t>(1, integer_limit(c.k, p_sum - scalar_bits, c.in));
@@ -232,7 +253,9 @@ bool exact_under(const Problem& p, const Arithmetic& arithmetic) {
   const Call c = call_of(p);
   if (arithmetic.operand != c.in && format(arithmetic.operand).precision < format(c.in).precision) return false;
   const double largest = largest_integer(c, rule.family, largest_product(c, rule), addend_limit, addend_limit);
-  return largest <= std::ldexp(1.0, format(arithmetic.accumulator).precision);
+  // A unit that keeps F < 23 fraction bits drops what lies below 2^-F of the largest term.
+  const bool few_bits = arithmetic.accumulation == Accumulation::tensor_core && arithmetic.fraction_bits < 23;
+  return largest <= std::ldexp(1.0, few_bits ? arithmetic.fraction_bits : format(arithmetic.accumulator).precision);
 }
 
 Bound bound(const Problem& p, std::size_t, const Expected& expected, const Arithmetic& arithmetic) {

@@ -96,10 +96,7 @@ std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
 
 Target model_target() {
   std::vector<std::string> names;
-  // Models of formats that gemm's grammar has not are for the reference tests.
-  for (const models::Model& m : models::all_models())
-    if (takes(m, DType::f32) || takes(m, DType::f64) || takes(m, DType::bf16) || takes(m, DType::f16))
-      names.emplace_back(m.name);
+  for (const models::Model& m : models::all_models()) names.emplace_back(m.name);
   return {.name = "model",
           .summary = "correct accumulation models (model:NAME): must never be flagged",
           .refuses = refuses,
@@ -125,6 +122,12 @@ std::vector<std::string> clean_cases() {
            "m=1,n=1,k=1000,in=f16,fill=normal",
            "m=1,n=1,k=3,in=f64,fill=normal",
            "m=3,n=2,k=0,fill=normal,beta=0.5",
+           // 8-bit operands
+           "m=4,n=5,k=96,in=e4m3,out=f32,fill=integer",
+           "m=4,n=9,k=160,in=e4m3,out=bf16,fill=normal,ta=t",
+           "m=5,n=4,k=64,in=e5m2,out=f32,fill=normal,order=row",
+           "m=8,n=8,k=65,in=e5m2,out=f16,fill=uniform,alpha=0.5",
+           "m=3,n=5,k=257,in=e4m3,out=f32,fill=reveal",
            // fp32, every family
            "m=4,n=5,k=300,fill=integer,alpha=2,beta=-1,ta=t",
            "m=3,n=5,k=257,fill=reveal,tb=t",

@@ -98,7 +98,8 @@ std::optional<Fault> find_fault(const std::string& variant) {
   return std::nullopt;
 }
 
-std::optional<std::string> refuses(const Problem&, const TargetSpec& spec) {
+std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
+  if (is_integer(p.operands[0].dtype)) return "planted faults compute in floating point";
   if (find_fault(spec.variant)) return std::nullopt;
   std::string known = "none";
   for (const Fault& f : all_faults()) known += fmt::format(", {}", f.name);
