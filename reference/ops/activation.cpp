@@ -69,9 +69,9 @@ Expected activation(const Activation& a, std::vector<std::int64_t> rows) {
   const auto size = static_cast<std::size_t>(count * a.n);
   const bool wide = a.compute == DType::f64;
   Expected out;
-  out.value.resize(size), out.sum_abs.resize(size), out.other.assign(size, nan);
-  if (wide) out.value_lo.resize(size);
-  out.further.assign(element_members, std::vector<double>(size));
+  out.value.assign(size, 0), out.sum_abs.assign(size, 0), out.other.assign(size, nan);
+  if (wide) out.value_lo.assign(size, 0);
+  out.further.assign(element_members, Numbers(size, 0.0));
   const double limit = a.kind == ActivationKind::relu ? nan : 0;
 #pragma omp parallel for schedule(dynamic) if (count > 1 && size > 4096)
   for (std::int64_t r = 0; r < count; ++r)

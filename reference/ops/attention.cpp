@@ -293,9 +293,9 @@ std::vector<Expected> attention(const Attention& a, std::vector<std::int64_t> ro
   const auto count = static_cast<std::size_t>(wanted), size = count * static_cast<std::size_t>(a.dv);
   Expected out, lse;
   out.value.resize(size), out.sum_abs.resize(size), out.sum_sq.resize(size);
-  lse.value.resize(count), lse.sum_abs.resize(count);
-  if (wide) out.value_lo.resize(size), lse.value_lo.resize(count);
-  out.further.assign(attention_row_members, std::vector<double>(count));
+  lse.value.assign(count, 0), lse.sum_abs.assign(count, 0);
+  if (wide) out.value_lo.resize(size), lse.value_lo.assign(count, 0);
+  out.further.assign(attention_row_members, Numbers(count, 0.0));
   lse.further = out.further;
   out.further[weighted].resize(size);
   Shared s = share(a, rows);

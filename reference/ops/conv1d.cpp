@@ -78,7 +78,7 @@ std::vector<Norms> norms(std::span<const double> v, std::int64_t length) {
 void add_norms(const Conv1d& c, Expected& e) {
   const std::int64_t own = c.cin / c.groups, count = e.rows.empty() ? c.n * c.cout : std::ssize(e.rows);
   const std::vector<Norms> w = norms(c.w, c.k), x = norms(c.x, c.l);
-  e.further.assign(row_members, std::vector<double>(static_cast<std::size_t>(count)));
+  e.further.assign(row_members, Numbers(static_cast<std::size_t>(count), 0.0));
   if (x.empty()) return;
 #pragma omp parallel for schedule(static) if (count * own > 100000)
   for (std::int64_t r = 0; r < count; ++r) {
@@ -127,7 +127,7 @@ TransformTerms transform_terms(const Conv1d& c, const Arithmetic& a, bool fp64_r
   return t;
 }
 
-void append(std::vector<double>& to, std::vector<double>& from) {
+void append(Numbers& to, Numbers& from) {
   if (to.empty())
     to = std::move(from);
   else

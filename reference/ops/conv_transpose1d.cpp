@@ -137,9 +137,9 @@ Expected conv_transpose1d(const ConvTranspose1d& c, bool wide, std::vector<std::
   e.row_length = c.lout();
   e.terms = c.cin / c.groups * c.most_taps();
   const auto size = static_cast<std::size_t>(wanted * e.row_length);
-  e.value.resize(size), e.sum_abs.resize(size), e.sum_sq.resize(size);
-  if (wide) e.value_lo.resize(size);
-  if (!c.bias.empty()) e.addend.resize(size);
+  e.value.assign(size, 0), e.sum_abs.assign(size, 0), e.sum_sq.assign(size, 0);
+  if (wide) e.value_lo.assign(size, 0);
+  if (!c.bias.empty()) e.addend.assign(size, 0);
   const std::vector<Task> tasks = cut_into_tasks(c, rows);
   double largest = 1;
   // A single task is parallel inside its products.

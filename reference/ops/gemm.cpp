@@ -20,9 +20,9 @@ using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>
 using MatrixView = Eigen::Map<const Matrix<double>, 0, Eigen::OuterStride<>>;
 using MatrixPlace = Eigen::Map<Matrix<double>, 0, Eigen::OuterStride<>>;
 
-// One task. Eigen packs the columns of B anew for every block of rows, so many rows make it cheap; two cores share 256 rows.
-constexpr std::int64_t block_rows = 128, block_rows_of_many = 384;
-constexpr std::int64_t many_rows = 1024;
+// Rows of one task. Eigen packs the columns of B anew for every block of rows, so many rows make that cheap; two cores share
+// 256.
+constexpr std::int64_t block_rows = 128, most_block_rows = 640;
 constexpr std::int64_t block_columns = 512;
 // Below this many products a thread team costs more than it saves; Eigen must not start one of its own either.
 constexpr double serial_products = 1e6;
@@ -120,7 +120,10 @@ std::vector<Block> cut_into_blocks(const Gemm& g, const std::vector<std::int64_t
   const auto batch_of = [&](std::int64_t r) { return (rows.empty() ? r : rows[r]) / g.m; };
   // Few rows: narrower blocks, so that every core still has some.
   const std::int64_t width = wanted > block_rows ? block_columns : std::clamp<std::int64_t>(g.n / 8, 16, block_columns);
-  const std::int64_t height = wanted >= many_rows ? block_rows_of_many : block_rows;
+  // As many blocks of equal height for each core.
+  const std::int64_t entry_rows = rows.empty() ? g.m : wanted, cores = Eigen::nbThreads();
+  const std::int64_t count = ((entry_rows + most_block_rows - 1) / most_block_rows + cores - 1) / cores * cores;
+  const std::int64_t height = std::max(block_rows, count == 0 ? 0 : (entry_rows + count - 1) / count);
   for (std::int64_t r = 0; r < wanted;) {
     std::int64_t end = r + 1;
     while (end < wanted && end - r < height && batch_of(end) == batch_of(r)) ++end;
@@ -276,7 +279,7 @@ void compute_block(const Task& t, const Block& k, Panels& b, Expected& e) {
   const bool empty = g.alpha == 0 || g.k == 0;
   // Nothing is added, and everything is finite: the products are the results.
   if (!empty && !t.wide && g.alpha == 1 && g.beta == 0 && t.operands.dirty_row.empty()) {
-    const auto place = [&](std::vector<double>& v) {
+    const auto place = [&](Numbers& v) {
       return MatrixPlace(v.empty() ? nullptr : v.data() + k.row * g.n + k.column, k.rows, k.columns, Eigen::OuterStride<>(g.n));
     };
     Results to{place(e.value), place(e.sum_abs), place(e.sum_sq)};

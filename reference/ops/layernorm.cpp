@@ -283,9 +283,9 @@ Bound bound_by_row(const Expected& e, DType compute, DType output, bool rms, dou
 Expected empty_expected(std::int64_t rows, std::int64_t row_length, bool wide, const std::vector<std::int64_t>& chosen) {
   const auto size = static_cast<std::size_t>(rows * row_length);
   Expected e;
-  e.value.resize(size), e.sum_abs.resize(size);
-  if (wide) e.value_lo.resize(size);
-  e.further.assign(norm_row_members, std::vector<double>(static_cast<std::size_t>(rows)));
+  e.value.assign(size, 0), e.sum_abs.assign(size, 0);
+  if (wide) e.value_lo.assign(size, 0);
+  e.further.assign(norm_row_members, Numbers(static_cast<std::size_t>(rows), 0.0));
   e.rows = chosen;
   e.row_length = row_length;
   return e;
@@ -355,7 +355,7 @@ std::vector<double> layernorm_slow(const LayerNorm& s) {
 Bound layernorm_bound(const Expected& e, const Arithmetic& a, DType output, bool rms, double eps) {
   if (e.further.size() != norm_row_members + 2)
     throw std::invalid_argument("layernorm bound: the expectation has no magnitudes of layernorm");
-  const std::vector<double>&gamma = e.further[norm_row_members], &beta = e.further[norm_row_members + 1];
+  const Numbers &gamma = e.further[norm_row_members], &beta = e.further[norm_row_members + 1];
   const double u = unit_roundoff(a.accumulator), tiny = smallest_subnormal(a.accumulator);
   // 1/sqrt: as documented; then x - mean, two products, and one for this reference and u^2.
   const double own = growth(2 * a.function_ulps + 4, u);

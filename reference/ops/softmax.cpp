@@ -110,9 +110,9 @@ Expected softmax(const Softmax& s, std::vector<std::int64_t> rows) {
   const auto size = static_cast<std::size_t>(count * s.n);
   const bool wide = s.compute == DType::f64;
   Expected out;
-  out.value.resize(size), out.sum_abs.resize(size), out.other.assign(size, nan);
-  if (wide) out.value_lo.resize(size);
-  out.further.assign(row_members, std::vector<double>(static_cast<std::size_t>(count)));
+  out.value.assign(size, 0), out.sum_abs.assign(size, 0), out.other.assign(size, nan);
+  if (wide) out.value_lo.assign(size, 0);
+  out.further.assign(row_members, Numbers(static_cast<std::size_t>(count), 0.0));
 #pragma omp parallel for schedule(dynamic) if (count > 1 && size > 4096)
   for (std::int64_t r = 0; r < count; ++r) {
     const double* x = s.x.data() + (rows.empty() ? r : rows[static_cast<std::size_t>(r)]) * s.n;

@@ -35,7 +35,7 @@ struct Row {
     output = tightness::packed("C", t, {1, 1, static_cast<std::int64_t>(value.size())}, 0);
     storage.resize(value.size() * size_bytes(t));
     for (std::size_t i = 0; i < got.size(); ++i) put(i, encode(t, got[i]));
-    expected.value = value;
+    expected.value.assign(value.begin(), value.end());
     for (const double v : value) expected.sum_abs.push_back(std::isfinite(v) ? std::fabs(v) : quiet_nan);
     expected.sum_sq = expected.sum_abs;
     expected.row_length = static_cast<std::int64_t>(value.size());

@@ -20,7 +20,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-Values truth(const ConvTranspose1d& c) {
+Numbers truth(const ConvTranspose1d& c) {
   return reference::conv_transpose1d(c, false).value;
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("the adjoint of a convolution: <conv(x, w), y> = <x, conv_transpose(y,
                 left +=
                     x[(b * c.cout + channel) * c.lout() + t] * d.w[(o * cout + own) * c.k + r] * d.x[(b * c.cin + o) * c.l + i];
               }
-      const Values made = truth(d.c);
+      const Numbers made = truth(d.c);
       double right = 0;
       for (std::size_t i = 0; i < made.size(); ++i) right += x[i] * made[i];
       CHECK(left == right);
@@ -154,7 +154,7 @@ TEST_CASE("the adjoint of a convolution: <conv(x, w), y> = <x, conv_transpose(y,
 
 TEST_CASE("one tap, stride 1 is a matrix product; zeros inserted and taps flipped is a convolution") {
   const Drawn d({.cin = 3, .cout = 2, .l = 4, .k = 1}, Family::integer, DType::f32, false);
-  const Values y = truth(d.c);
+  const Numbers y = truth(d.c);
   for (std::int64_t co = 0; co < 2; ++co)
     for (std::int64_t i = 0; i < 4; ++i) {
       double sum = 0;
