@@ -2,6 +2,7 @@
 #include "probes/library/device_files.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "probes/library/library_set.hpp"
 
@@ -23,6 +24,22 @@ void take_first(const std::vector<LibrarySet>& sets, std::string_view role, std:
           out.emplace(f.role, f.path);
           return;
         }
+}
+
+/// A cuBLAS that was named alone works with the cuBLASLt beside it, never with that of another installation.
+void use_own_cublaslt(const std::vector<LibrarySet>& sets, std::map<std::string, std::string>& out) {
+  const auto named = std::ranges::find(sets, LibrarySet::Kind::named, &LibrarySet::kind);
+  if (named == sets.end()) return;
+  const SetFile* const cublas = named->file("cublas");
+  if (cublas == nullptr || named->file("cublasLt") != nullptr) return;
+  out.erase("cublasLt");
+  const std::filesystem::path path = cublas->path;
+  for (std::string name : {cublas->soname, path.filename().string()}) {
+    if (!name.starts_with("libcublas.so")) continue;
+    const std::filesystem::path beside = path.parent_path() / name.insert(9, "Lt");
+    if (std::error_code failed; std::filesystem::exists(beside, failed))
+      out["cublasLt"] = std::filesystem::canonical(beside, failed).string();
+  }
 }
 
 }  // namespace
@@ -52,6 +69,7 @@ std::map<std::string, std::string> find_library_files(const std::vector<std::str
     if (set.kind == LibrarySet::Kind::named || (from != sets.end() && &set == &*from))
       for (const SetFile& f : set.files)
         if (std::ranges::find(roles, f.role) != std::end(roles)) out.emplace(f.role, f.path);
+  use_own_cublaslt(sets, out);
   return out;
 }
 

@@ -25,9 +25,10 @@ compare() {
   try() { "$compiler" -std=c++20 -fsyntax-only "$@" $flags -x c++ "$here/declarations.cpp"; }
   try -I"$source" || exit 1
   plant() {
+    file=probes/library/$3
     mkdir -p "$scratch/$1/probes/library"
-    sed "$2" "$source/probes/library/cuda_symbols.hpp" >"$scratch/$1/probes/library/cuda_symbols.hpp"
-    if cmp -s "$source/probes/library/cuda_symbols.hpp" "$scratch/$1/probes/library/cuda_symbols.hpp"; then
+    sed "$2" "$source/$file" >"$scratch/$1/$file"
+    if cmp -s "$source/$file" "$scratch/$1/$file"; then
       echo "the plan to plant a wrong $1 fits nothing any more"
       exit 1
     fi
@@ -36,8 +37,12 @@ compare() {
       exit 1
     fi
   }
-  plant number 's/CUDA_ERROR_STUB_LIBRARY = 34/CUDA_ERROR_STUB_LIBRARY = 35/'
-  plant argument 's/X(cuMemFree_v2, (CUdeviceptr))/X(cuMemFree_v2, (int))/'
+  plant number 's/CUDA_ERROR_STUB_LIBRARY = 34/CUDA_ERROR_STUB_LIBRARY = 35/' cuda_symbols.hpp
+  plant argument 's/X(cuMemFree_v2, (CUdeviceptr))/X(cuMemFree_v2, (int))/' cuda_symbols.hpp
+  if [ "$cublas" = cublas_v2.h ]; then
+    plant 'number of cuBLAS' 's/X(CUBLAS_COMPUTE_32F, 68)/X(CUBLAS_COMPUTE_32F, 69)/' cublas_types.hpp
+    plant 'argument of cuBLAS' 's/int ldc, long long stride_c,/long long stride_c, int ldc,/' cublas.hpp
+  fi
   echo "agrees with cuda.h of CUDA $(version_of "$1"), nvrtc.h, $nvml, $cublas, $cudnn in $*"
 }
 

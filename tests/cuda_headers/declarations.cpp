@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include "probes/library/cublas.hpp"
 #include "probes/library/cuda_libraries.hpp"
 #include "probes/library/cuda_symbols.hpp"
 #include "probes/library/nvml.hpp"
@@ -100,7 +101,57 @@ static_assert(NVML_FEATURE_DISABLED == 0 && NVML_DEVICE_MIG_DISABLE == 0);
 ASSAY_CUBLASLT_SYMBOLS(ASSAY_COMPARE)
 ASSAY_CUBLAS_SYMBOLS(ASSAY_COMPARE)
 static_assert(MAJOR_VERSION == 0 && MINOR_VERSION == 1 && PATCH_LEVEL == 2);
+#undef ASSAY_COMPARE
+
+#define ASSAY_COMPARE(name, ...) static_assert(same<decltype(&::name), decltype(c::CublasFunctions::name)>, #name);
+ASSAY_CUBLAS_FUNCTIONS(ASSAY_COMPARE)
+#if CUBLAS_VERSION >= 130100
+ASSAY_CUBLAS_EMULATION_131_FUNCTIONS(ASSAY_COMPARE)
+#endif
+#undef ASSAY_COMPARE
+// Of an overloaded name the function that the library exports; the others, for older callers, take a cudaDataType at the end.
+using Op = cublasOperation_t;
+using GemmEx = cublasStatus_t (*)(cublasHandle_t, Op, Op, int, int, int, const void*, const void*, cudaDataType, int,
+                                  const void*, cudaDataType, int, const void*, void*, cudaDataType, int, cublasComputeType_t,
+                                  cublasGemmAlgo_t);
+using GemmStridedBatchedEx = cublasStatus_t (*)(cublasHandle_t, Op, Op, int, int, int, const void*, const void*, cudaDataType,
+                                                int, long long, const void*, cudaDataType, int, long long, const void*, void*,
+                                                cudaDataType, int, long long, int, cublasComputeType_t, cublasGemmAlgo_t);
+using GemmBatchedEx = cublasStatus_t (*)(cublasHandle_t, Op, Op, int, int, int, const void*, const void* const[], cudaDataType,
+                                         int, const void* const[], cudaDataType, int, const void*, void* const[], cudaDataType,
+                                         int, int, cublasComputeType_t, cublasGemmAlgo_t);
+#define ASSAY_COMPARE(name, type)                                                              \
+  static_assert(static_cast<type>(&::name) != nullptr, #name " is exported with these types"); \
+  static_assert(same<type, decltype(c::CublasFunctions::name)>, #name);
+ASSAY_COMPARE(cublasGemmEx, GemmEx)
+ASSAY_COMPARE(cublasGemmStridedBatchedEx, GemmStridedBatchedEx)
+ASSAY_COMPARE(cublasGemmBatchedEx, GemmBatchedEx)
+#if CUBLAS_VERSION >= 120900
+using SetStrategy = cublasStatus_t (*)(cublasHandle_t, cublasEmulationStrategy_t);
+ASSAY_COMPARE(cublasSetEmulationStrategy, SetStrategy)
+#endif
+#undef ASSAY_COMPARE
+
+#define ASSAY_COMPARE(name, ...) static_assert(static_cast<int>(::name) == c::name, #name);
+ASSAY_CUBLAS_STATUSES(ASSAY_COMPARE)
+ASSAY_CUBLAS_OPERATIONS(ASSAY_COMPARE)
+ASSAY_CUDA_DATA_TYPES(ASSAY_COMPARE)
+ASSAY_CUBLAS_COMPUTE_TYPES(ASSAY_COMPARE)
+ASSAY_CUBLAS_MATH_MODES(ASSAY_COMPARE)
+ASSAY_CUBLAS_MODES(ASSAY_COMPARE)
+#if CUBLAS_VERSION >= 120900
+ASSAY_CUBLAS_COMPUTE_TYPES_129(ASSAY_COMPARE)
+ASSAY_CUBLAS_MATH_MODES_129(ASSAY_COMPARE)
+ASSAY_CUBLAS_EMULATION_129(ASSAY_COMPARE)
+#endif
+#if CUBLAS_VERSION >= 130100
+ASSAY_CUBLAS_COMPUTE_TYPES_131(ASSAY_COMPARE)
+ASSAY_CUBLAS_MATH_MODES_131(ASSAY_COMPARE)
+ASSAY_CUDA_EMULATION_131(ASSAY_COMPARE)
+#endif
+#undef ASSAY_COMPARE
 #ifdef HAVE_CUDNN
+#define ASSAY_COMPARE(name, ...) static_assert(same<decltype(&::name), decltype(c::LibraryFunctions::name)>, #name);
 #include <cudnn.h>
 ASSAY_CUDNN_SYMBOLS(ASSAY_COMPARE)
 ASSAY_COMPARE(cudnnGetMaxDeviceVersion)

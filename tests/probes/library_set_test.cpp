@@ -142,6 +142,15 @@ TEST_CASE("a Python that cannot be asked is refused with the reason") {
   CHECK(contains(refusal([&] { find_library_sets({"from-python", at.root.string()}); }), "has no bin/python3"));
 }
 
+TEST_CASE("a cuBLAS that is named alone takes the cuBLASLt beside it, or none") {
+  const Installations at;
+  const std::string with = at.library("with/libcublas.so.13"), beside = at.library("with/libcublasLt.so.13");
+  const std::string alone = at.library("alone/libcublas.so.13");
+  CHECK(find_library_files({"cublas=" + with, "auto"}).at("cublasLt") == beside);
+  CHECK_FALSE(find_library_files({"cublas=" + alone, "auto"}).contains("cublasLt"));
+  CHECK(find_library_files({"cublas=" + alone, "cublasLt=" + beside}).at("cublasLt") == beside);
+}
+
 TEST_CASE("a named file wins, the driver may be named too, and a wrong one is refused") {
   const Installations at;
   const std::string driver = at.library("libcuda.so.1"), nvrtc = at.library("libnvrtc.so.13");
