@@ -65,26 +65,26 @@ Preference make_preference(const CublasLt& library) {
 }
 
 std::string describe_flags(std::uint64_t flags) {
-  static constexpr std::pair<int, const char*> names[] = {
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA, "FMA"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA, "HMMA"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_IMMA, "IMMA"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_DMMA, "DMMA"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F, "fp16 accumulator"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F, "fp32 accumulator"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_64F, "fp64 accumulator"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32I, "int32 accumulator"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F, "fp16 input"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF, "bf16 input"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32, "tf32 input"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_32F, "fp32 input"},
-      {CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_64F, "fp64 input"},
+  static constexpr std::pair<std::uint64_t, const char*> names[] = {
+      {lt_flags::FMA, "FMA"},
+      {lt_flags::HMMA, "HMMA"},
+      {lt_flags::IMMA, "IMMA"},
+      {lt_flags::DMMA, "DMMA"},
+      {lt_flags::ACCUMULATOR_16F, "fp16 accumulator"},
+      {lt_flags::ACCUMULATOR_32F, "fp32 accumulator"},
+      {lt_flags::ACCUMULATOR_64F, "fp64 accumulator"},
+      {lt_flags::ACCUMULATOR_32I, "int32 accumulator"},
+      {lt_flags::INPUT_16F, "fp16 input"},
+      {lt_flags::INPUT_16BF, "bf16 input"},
+      {lt_flags::INPUT_TF32, "tf32 input"},
+      {lt_flags::INPUT_32F, "fp32 input"},
+      {lt_flags::INPUT_64F, "fp64 input"},
   };
   std::string out;
   for (const auto& [bit, name] : names) {
-    if ((flags & static_cast<std::uint64_t>(bit)) == 0) continue;
+    if ((flags & bit) == 0) continue;
     out += (out.empty() ? "" : ", ") + std::string(name);
-    flags &= ~static_cast<std::uint64_t>(bit);
+    flags &= ~bit;
   }
   return flags == 0 ? out : fmt::format("{}{}flags {:#x}", out, out.empty() ? "" : ", ", flags);
 }

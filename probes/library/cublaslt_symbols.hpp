@@ -11,9 +11,9 @@
 namespace assay::cuda {
 
 using cublasLtHandle_t = struct cublasLtContext*;
-using cublasLtMatmulDesc_t = struct cublasLtMatmulDescOpaque_t*;
-using cublasLtMatrixLayout_t = struct cublasLtMatrixLayoutOpaque_t*;
-using cublasLtMatmulPreference_t = struct cublasLtMatmulPreferenceOpaque_t*;
+using cublasLtMatmulDesc_t = struct cublasLtMatmulDescription*;
+using cublasLtMatrixLayout_t = struct cublasLtMatrixLayout*;
+using cublasLtMatmulPreference_t = struct cublasLtMatmulPreference*;
 struct cublasLtMatmulAlgo_t {
   std::uint64_t data[8];
 };
@@ -93,6 +93,8 @@ struct LtFunctions {
   X(CUBLASLT_MATRIX_LAYOUT_LD, 4, std::int64_t)          \
   X(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 5, std::int32_t) \
   X(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 6, std::int64_t)
+// Since CUDA 13.0.
+#define ASSAY_CUBLASLT_LAYOUT_130(X) X(CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, 8, std::uint32_t)
 #define ASSAY_CUBLASLT_PREFERENCE(X)                              \
   X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1, std::uint64_t)   \
   X(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, 3, std::uint32_t) \
@@ -126,54 +128,66 @@ struct LtFunctions {
   X(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 8, std::uint16_t)
 
 // name, value
-#define ASSAY_CUBLASLT_VALUES(X)                             \
-  X(CUBLASLT_ORDER_COL, 0)                                   \
-  X(CUBLASLT_ORDER_ROW, 1)                                   \
-  X(CUBLASLT_POINTER_MODE_HOST, 0)                           \
-  X(CUBLASLT_REDUCTION_SCHEME_NONE, 0)                       \
-  X(CUBLASLT_REDUCTION_SCHEME_INPLACE, 1)                    \
-  X(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 2)               \
-  X(CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE, 4)                \
-  X(CUBLASLT_REDUCTION_SCHEME_MASK, 7)                       \
-  X(CUBLASLT_EPILOGUE_DEFAULT, 1)                            \
-  X(CUBLASLT_EPILOGUE_RELU, 2)                               \
-  X(CUBLASLT_EPILOGUE_BIAS, 4)                               \
-  X(CUBLASLT_EPILOGUE_RELU_BIAS, 6)                          \
-  X(CUBLASLT_EPILOGUE_GELU, 32)                              \
-  X(CUBLASLT_EPILOGUE_GELU_BIAS, 36)                         \
-  X(CUBLASLT_EPILOGUE_RELU_AUX, 130)                         \
-  X(CUBLASLT_EPILOGUE_RELU_AUX_BIAS, 134)                    \
-  X(CUBLASLT_EPILOGUE_GELU_AUX, 160)                         \
-  X(CUBLASLT_EPILOGUE_GELU_AUX_BIAS, 164)                    \
-  X(CUBLASLT_MATMUL_INNER_SHAPE_UNDEFINED, 0)                \
-  X(CUBLASLT_MATMUL_INNER_SHAPE_MMA16816, 4)                 \
-  X(CUBLASLT_CLUSTER_SHAPE_AUTO, 0)                          \
-  X(CUBLASLT_CLUSTER_SHAPE_1x1x1, 2)                         \
-  X(CUBLASLT_CLUSTER_SHAPE_2x1x1, 3)                         \
-  X(CUBLASLT_CLUSTER_SHAPE_1x2x1, 5)                         \
-  X(CUBLASLT_CLUSTER_SHAPE_2x2x1, 6)                         \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA, 0x1)                  \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK, 0xfe)      \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA, 0x2)                 \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_IMMA, 0x4)                 \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_DMMA, 0x8)                 \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F, 0x1 << 8) \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F, 0x2 << 8) \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_64F, 0x4 << 8) \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32I, 0x8 << 8) \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F, 0x1 << 16)      \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF, 0x2 << 16)     \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32, 0x4 << 16)     \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_32F, 0x8 << 16)      \
-  X(CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_64F, 0x10 << 16)
+#define ASSAY_CUBLASLT_VALUES(X)               \
+  X(CUBLASLT_ORDER_COL, 0)                     \
+  X(CUBLASLT_ORDER_ROW, 1)                     \
+  X(CUBLASLT_POINTER_MODE_HOST, 0)             \
+  X(CUBLASLT_REDUCTION_SCHEME_NONE, 0)         \
+  X(CUBLASLT_REDUCTION_SCHEME_INPLACE, 1)      \
+  X(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 2) \
+  X(CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE, 4)  \
+  X(CUBLASLT_REDUCTION_SCHEME_MASK, 7)         \
+  X(CUBLASLT_EPILOGUE_DEFAULT, 1)              \
+  X(CUBLASLT_EPILOGUE_RELU, 2)                 \
+  X(CUBLASLT_EPILOGUE_BIAS, 4)                 \
+  X(CUBLASLT_EPILOGUE_RELU_BIAS, 6)            \
+  X(CUBLASLT_EPILOGUE_GELU, 32)                \
+  X(CUBLASLT_EPILOGUE_GELU_BIAS, 36)           \
+  X(CUBLASLT_EPILOGUE_RELU_AUX, 130)           \
+  X(CUBLASLT_EPILOGUE_RELU_AUX_BIAS, 134)      \
+  X(CUBLASLT_EPILOGUE_GELU_AUX, 160)           \
+  X(CUBLASLT_EPILOGUE_GELU_AUX_BIAS, 164)      \
+  X(CUBLASLT_MATMUL_INNER_SHAPE_UNDEFINED, 0)  \
+  X(CUBLASLT_MATMUL_INNER_SHAPE_MMA16816, 4)   \
+  X(CUBLASLT_CLUSTER_SHAPE_AUTO, 0)            \
+  X(CUBLASLT_CLUSTER_SHAPE_1x1x1, 2)           \
+  X(CUBLASLT_CLUSTER_SHAPE_2x1x1, 3)           \
+  X(CUBLASLT_CLUSTER_SHAPE_1x2x1, 5)           \
+  X(CUBLASLT_CLUSTER_SHAPE_2x2x1, 6)
+
+// cublasLtNumericalImplFlags_t; in the header these are macros, CUBLASLT_NUMERICAL_IMPL_FLAGS_NAME.
+#define ASSAY_CUBLASLT_FLAGS(X) \
+  X(FMA, 0x1)                   \
+  X(TENSOR_OP_MASK, 0xfe)       \
+  X(HMMA, 0x2)                  \
+  X(IMMA, 0x4)                  \
+  X(DMMA, 0x8)                  \
+  X(ACCUMULATOR_16F, 0x1 << 8)  \
+  X(ACCUMULATOR_32F, 0x2 << 8)  \
+  X(ACCUMULATOR_64F, 0x4 << 8)  \
+  X(ACCUMULATOR_32I, 0x8 << 8)  \
+  X(INPUT_16F, 0x1 << 16)       \
+  X(INPUT_16BF, 0x2 << 16)      \
+  X(INPUT_TF32, 0x4 << 16)      \
+  X(INPUT_32F, 0x8 << 16)       \
+  X(INPUT_64F, 0x10 << 16)
+
+#define ASSAY_CUBLASLT_VALUES_130(X) X(CUBLASLT_BATCH_MODE_POINTER_ARRAY, 1)
 
 #define ASSAY_CONSTANT(name, value, ...) inline constexpr int name = value;
 ASSAY_CUBLASLT_DESCRIPTION(ASSAY_CONSTANT)
 ASSAY_CUBLASLT_LAYOUT(ASSAY_CONSTANT)
+ASSAY_CUBLASLT_LAYOUT_130(ASSAY_CONSTANT)
 ASSAY_CUBLASLT_PREFERENCE(ASSAY_CONSTANT)
 ASSAY_CUBLASLT_CAPABILITIES(ASSAY_CONSTANT)
 ASSAY_CUBLASLT_CONFIGURATION(ASSAY_CONSTANT)
 ASSAY_CUBLASLT_VALUES(ASSAY_CONSTANT)
+ASSAY_CUBLASLT_VALUES_130(ASSAY_CONSTANT)
 #undef ASSAY_CONSTANT
+namespace lt_flags {
+#define ASSAY_CONSTANT(name, value) inline constexpr std::uint64_t name = value;
+ASSAY_CUBLASLT_FLAGS(ASSAY_CONSTANT)
+#undef ASSAY_CONSTANT
+}  // namespace lt_flags
 
 }  // namespace assay::cuda

@@ -94,6 +94,7 @@ static_assert(NVML_FEATURE_DISABLED == 0 && NVML_DEVICE_MIG_DISABLE == 0);
 #endif
 
 #ifdef HAVE_CUBLAS
+#include "tests/cuda_headers/cublaslt.hpp"
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #define ASSAY_COMPARE(name, ...) static_assert(same<decltype(&::name), decltype(c::LibraryFunctions::name)>, #name);
