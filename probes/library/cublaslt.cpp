@@ -79,6 +79,9 @@ std::string describe_flags(std::uint64_t flags) {
       {lt_flags::INPUT_TF32, "tf32 input"},
       {lt_flags::INPUT_32F, "fp32 input"},
       {lt_flags::INPUT_64F, "fp64 input"},
+      {lt_flags::INPUT_8I, "int8 input"},
+      {lt_flags::INPUT_8F_E4M3, "e4m3 input"},
+      {lt_flags::INPUT_8F_E5M2, "e5m2 input"},
   };
   std::string out;
   for (const auto& [bit, name] : names) {

@@ -170,7 +170,10 @@ struct LtFunctions {
   X(INPUT_16BF, 0x2 << 16)      \
   X(INPUT_TF32, 0x4 << 16)      \
   X(INPUT_32F, 0x8 << 16)       \
-  X(INPUT_64F, 0x10 << 16)
+  X(INPUT_64F, 0x10 << 16)      \
+  X(INPUT_8I, 0x20 << 16)       \
+  X(INPUT_8F_E4M3, 0x40 << 16)  \
+  X(INPUT_8F_E5M2, 0x80 << 16)
 
 #define ASSAY_CUBLASLT_VALUES_130(X) X(CUBLASLT_BATCH_MODE_POINTER_ARRAY, 1)
 

@@ -30,6 +30,8 @@ constexpr Named modes[] = {
     {"pedantic", {.compute = Compute::pedantic}},
     {"tf32", {.compute = Compute::tf32}},
     {"f16acc", {.compute = Compute::f16acc}},
+    {"scales", {.scales = true}},
+    {"fast_accum", {.fast_accumulation = true}, true},
     {"fast16bf", {.compute = Compute::fast16bf}, true},
 };
 
@@ -51,6 +53,14 @@ cudaDataType data_type(DType t) {
       return CUDA_R_16F;
     case DType::bf16:
       return CUDA_R_16BF;
+    case DType::e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::e5m2:
+      return CUDA_R_8F_E5M2;
+    case DType::i8:
+      return CUDA_R_8I;
+    case DType::i32:
+      return CUDA_R_32I;
     default:
       return CUDA_R_32F;
   }
@@ -58,6 +68,7 @@ cudaDataType data_type(DType t) {
 
 cublasComputeType_t compute_type(Compute compute, DType in) {
   if (in == DType::f64) return compute == Compute::pedantic ? CUBLAS_COMPUTE_64F_PEDANTIC : CUBLAS_COMPUTE_64F;
+  if (in == DType::i8) return compute == Compute::pedantic ? CUBLAS_COMPUTE_32I_PEDANTIC : CUBLAS_COMPUTE_32I;
   switch (compute) {
     case Compute::pedantic:
       return CUBLAS_COMPUTE_32F_PEDANTIC;
@@ -71,6 +82,10 @@ cublasComputeType_t compute_type(Compute compute, DType in) {
       break;
   }
   return CUBLAS_COMPUTE_32F;
+}
+
+bool is_fp8(DType t) {
+  return t == DType::e4m3 || t == DType::e5m2;
 }
 
 std::uint32_t epilogue(const Call& c) {
@@ -157,6 +172,11 @@ std::optional<std::string> lt_refuses(const Problem& p, const LtMode& mode) {
     return "cuBLASLt's bias has a stride between batch entries, which pointers in another order do not have";
   if (c.bias && mode.row_order && c.row_major)
     return "cuBLASLt adds one number per row of D, which for this C is a layout in column order";
+  // cuBLAS documentation, cublasLtMatmul, the table of fp8 kernels.
+  if (c.in == DType::e5m2) return "cuBLASLt multiplies E5M2 with E4M3, not with E5M2";
+  if (is_fp8(c.in) && c.bias && c.out == DType::f32)
+    return "with fp8 operands and an fp32 result cuBLASLt takes its bias in bf16";
+  if ((mode.scales || mode.fast_accumulation) && !is_fp8(c.in)) return "this mode is for fp8 operands";
   switch (mode.compute) {
     case Compute::tf32:
     case Compute::fast16bf:
@@ -182,7 +202,12 @@ LtArguments lt_arguments(const Problem& p, const LtMode& mode) {
   out.order = order_of(c, mode);
   out.batch = static_cast<std::int32_t>(c.batch), out.pointer_array = c.pointer_array;
   out.compute = compute_type(mode.compute, c.in);
-  out.scalar = c.in == DType::f64 ? DType::f64 : mode.compute == Compute::f16acc ? DType::f16 : DType::f32;
+  out.alpha = c.alpha, out.beta = c.beta;
+  if (mode.scales) out.scale_a = 2, out.scale_b = 0.25, out.alpha = 2 * c.alpha;
+  out.scalar = c.in == DType::f64                ? DType::f64
+               : c.in == DType::i8               ? DType::i32
+               : mode.compute == Compute::f16acc ? DType::f16
+                                                 : DType::f32;
   out.scale = data_type(out.scalar);
   out.epilogue = epilogue(c), out.bias_stride = c.bias ? p.operands[3].strides[0] : 0;
   const bool a_by_rows = c.row_major != c.transpose_a, b_by_rows = c.row_major != c.transpose_b;
@@ -202,6 +227,8 @@ LtArguments lt_arguments(const Problem& p, const LtMode& mode) {
 Arithmetic lt_arithmetic(const Call& c, const LtMode& mode, const lt::Choice& choice, int sm) {
   // cublasComputeType_t in cublas_api.h: CUBLAS_COMPUTE_32F "float - default", _64F "double - default": operands as they are,
   // sums of that format in any order. fp64 tensor cores round as IEEE 754 does.
+  // _32I "signed 32-bit int": exact, in slices or not.
+  if (c.in == DType::i8) return plain_arithmetic(c.in, DType::i32, c.out);
   Arithmetic a = plain_arithmetic(c.in, c.in == DType::f64 ? DType::f64 : DType::f32, c.out);
   const bool fma_only =
       (choice.numerical_flags & lt_flags::FMA) != 0 && (choice.numerical_flags & lt_flags::TENSOR_OP_MASK) == 0;
@@ -222,6 +249,9 @@ Arithmetic lt_arithmetic(const Call& c, const LtMode& mode, const lt::Choice& ch
       // What an algorithm says of itself narrows what is allowed; it never widens it: TF32 under CUBLAS_COMPUTE_32F is wrong.
       if ((c.in == DType::f16 || c.in == DType::bf16) && !fma_only) allow_tensor_cores(a, sm, false);
   }
+  // docs/numerics.md 2.1, h100_fp8: sums of 13 fraction bits. Without fast accumulation they are promoted "periodically"
+  // (cublasLt.h), how often is not said. Newer devices keep more.
+  if (is_fp8(c.in)) a.accumulation = Accumulation::tensor_core, a.block = 16, a.fraction_bits = 13;
   a.split_format = a.accumulator;
   declare_splits(a, c, choice.configuration);
   // The epilogue's tanh is not documented; the unit's own, tanh.approx.f32, has a relative error of 2^-11 (PTX ISA), 2^13 units

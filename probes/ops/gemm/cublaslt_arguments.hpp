@@ -16,11 +16,13 @@ namespace assay::gemm {
 /// A variant of the target "cublaslt". Each asks for one thing beyond the first answer of the heuristic.
 struct LtMode {
   enum class Compute : std::uint8_t { standard, pedantic, tf32, f16acc, fast16bf } compute = Compute::standard;
-  bool row_order = false;     // order=row: layouts in CUBLASLT_ORDER_ROW
-  bool workspace = true;      // workspace=0: none
-  bool any_reduction = true;  // reduction=none: no split-K
-  int rank = 0;               // rank=N: the heuristic's answer after N better ones
-  int algorithm = -1;         // algorithm=N: of the enumeration instead
+  bool row_order = false;          // order=row: layouts in CUBLASLT_ORDER_ROW
+  bool workspace = true;           // workspace=0: none
+  bool any_reduction = true;       // reduction=none: no split-K
+  bool scales = false;             // scales: factors of the fp8 operands, 2 and 1/4, and 2 alpha: the same product
+  bool fast_accumulation = false;  // fast_accum: fp8 sums are not promoted now and then
+  int rank = 0;                    // rank=N: the heuristic's answer after N better ones
+  int algorithm = -1;              // algorithm=N: of the enumeration instead
 };
 std::vector<std::string> lt_variants();
 /// Further ones: the heuristic's other answers and the enumeration.
@@ -54,6 +56,8 @@ struct LtArguments {
   DType scalar = DType::f32;  // format of alpha and beta
   std::uint32_t epilogue = cuda::CUBLASLT_EPILOGUE_DEFAULT;
   std::int64_t bias_stride = 0;  // between batch entries
+  double alpha = 1, beta = 0;
+  float scale_a = 1, scale_b = 1;  // of cuBLASLt's A and B
 };
 LtArguments lt_arguments(const Problem&, const LtMode&);
 

@@ -79,12 +79,13 @@ class LtCall final : public DeviceCall {
         operation_(operation(library_, arguments_, call_.bias ? element0(3) : nullptr)) {
     const std::size_t size = size_bytes(arguments_.scalar);
     scalars_.resize(2 * size);
-    store_bits(arguments_.scalar, scalars_.data(), encode(arguments_.scalar, call_.alpha));
-    store_bits(arguments_.scalar, scalars_.data() + size, encode(arguments_.scalar, call_.beta));
+    store_bits(arguments_.scalar, scalars_.data(), encode(arguments_.scalar, arguments_.alpha));
+    store_bits(arguments_.scalar, scalars_.data() + size, encode(arguments_.scalar, arguments_.beta));
     const LtMatrix* const matrices[] = {&arguments_.a, &arguments_.b, &arguments_.c};
     for (std::size_t i = 0; i < 3; ++i) addresses_[i] = element0(matrices[i]->operand);
     if (call_.pointer_array)
       for (std::size_t i = 0; i < 3; ++i) addresses_[i] = pointers(*matrices[i]);
+    set_fp8_modes();
     choose();
     if (choice_.workspace_bytes > 0) workspace_ = device_pointer(scratch(choice_.workspace_bytes, "the workspace").address());
   }
@@ -137,6 +138,17 @@ class LtCall final : public DeviceCall {
     for (std::int64_t i = 0; i < call_.batch; ++i)
       list.push_back(first + pointer_order(i, call_.batch) * m.batch_stride * size);
     return device_pointer(constant(std::as_bytes(std::span(list)), "the list of pointers").address());
+  }
+
+  void set_fp8_modes() {
+    const auto factor = [&](float value, int attribute, const char* what) {
+      if (value == 1) return;
+      const void* const at = device_pointer(constant(std::as_bytes(std::span(&value, 1)), what).address());
+      operation_.description.set(attribute, at);
+    };
+    factor(arguments_.scale_a, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, "the scale of A");
+    factor(arguments_.scale_b, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, "the scale of B");
+    if (mode_.fast_accumulation) operation_.description.set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
   }
 
   /// Of all entries of the batch.

@@ -44,10 +44,16 @@ bool types_are_known(int compute, int scale, int a, int b, int c) {
       return scale == CUDA_R_64F && a == CUDA_R_64F && c == CUDA_R_64F;
     case CUBLAS_COMPUTE_32F:
     case CUBLAS_COMPUTE_32F_PEDANTIC:
-      return scale == CUDA_R_32F && ((a == CUDA_R_32F && c == a) || (is_16_bit(a) && (c == a || c == CUDA_R_32F)));
+      return scale == CUDA_R_32F &&
+             ((a == CUDA_R_32F && c == a) ||
+              (a == CUDA_R_8F_E4M3 && compute == CUBLAS_COMPUTE_32F && (c == CUDA_R_32F || is_16_bit(c))) ||
+              (is_16_bit(a) && (c == a || c == CUDA_R_32F)));
     case CUBLAS_COMPUTE_32F_FAST_TF32:
     case CUBLAS_COMPUTE_32F_FAST_16BF:
       return scale == CUDA_R_32F && a == CUDA_R_32F && c == a;
+    case CUBLAS_COMPUTE_32I:
+    case CUBLAS_COMPUTE_32I_PEDANTIC:
+      return scale == CUDA_R_32I && a == CUDA_R_8I && c == CUDA_R_32I;
     case CUBLAS_COMPUTE_16F:
       return scale == CUDA_R_16F && a == CUDA_R_16F && c == a;
     default:
@@ -56,29 +62,36 @@ bool types_are_known(int compute, int scale, int a, int b, int c) {
 }
 
 bool has_tensor_cores_for(int compute, int type) {
+  if (type == CUDA_R_8F_E4M3) return true;
   if (compute == CUBLAS_COMPUTE_32F_FAST_TF32 || compute == CUBLAS_COMPUTE_32F_FAST_16BF) return true;
   return is_16_bit(type) && compute != CUBLAS_COMPUTE_32F_PEDANTIC;
 }
 
 bool can(const Ability& a, int compute, int type) {
-  return !a.tensor_cores || has_tensor_cores_for(compute, type);
+  return a.tensor_cores ? has_tensor_cores_for(compute, type) : type != CUDA_R_8F_E4M3;
 }
 
 std::uint64_t flags_of(const Ability& a, int compute, int type) {
   const std::uint64_t input = compute == CUBLAS_COMPUTE_32F_FAST_TF32   ? lt_flags::INPUT_TF32
                               : compute == CUBLAS_COMPUTE_32F_FAST_16BF ? lt_flags::INPUT_16BF
                               : type == CUDA_R_64F                      ? lt_flags::INPUT_64F
+                              : type == CUDA_R_8I                       ? lt_flags::INPUT_8I
+                              : type == CUDA_R_8F_E4M3                  ? lt_flags::INPUT_8F_E4M3
                               : type == CUDA_R_32F                      ? lt_flags::INPUT_32F
                               : type == CUDA_R_16F                      ? lt_flags::INPUT_16F
                                                                         : lt_flags::INPUT_16BF;
   const std::uint64_t sums = type == CUDA_R_64F              ? lt_flags::ACCUMULATOR_64F
+                             : type == CUDA_R_8I             ? lt_flags::ACCUMULATOR_32I
                              : compute == CUBLAS_COMPUTE_16F ? lt_flags::ACCUMULATOR_16F
                                                              : lt_flags::ACCUMULATOR_32F;
   return input | sums | (a.tensor_cores ? lt_flags::HMMA : lt_flags::FMA);
 }
 
 std::size_t bytes_of(int type) {
-  return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+  return type == CUDA_R_64F                            ? 8
+         : type == CUDA_R_32F || type == CUDA_R_32I    ? 4
+         : type == CUDA_R_8I || type == CUDA_R_8F_E4M3 ? 1
+                                                       : 2;
 }
 
 template <class Value>
@@ -196,6 +209,12 @@ cublasStatus_t require(const Algorithm& a, const Checked& o, std::size_t& worksp
   const bool split = a.splits > 1;
   if (a.splits < 1 || split != (a.reduction != CUBLASLT_REDUCTION_SCHEME_NONE)) return CUBLAS_STATUS_INVALID_VALUE;
   if (split && ((can_be->reductions & a.reduction) == 0 || !std::has_single_bit(a.reduction) || a.splits > o.k))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  // cuBLAS documentation, cublasLtMatmul: fp8 kernels of these devices want A transposed and B not.
+  const bool other_order = o.d->as<int>(CUBLASLT_MATRIX_LAYOUT_ORDER) == CUBLASLT_ORDER_ROW;
+  const auto op = [&](int which) { return o.description->as<int>(which); };
+  if (a.type_a == CUDA_R_8F_E4M3 &&
+      (other_order || op(CUBLASLT_MATMUL_DESC_TRANSA) != CUBLAS_OP_T || op(CUBLASLT_MATMUL_DESC_TRANSB) != CUBLAS_OP_N))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   const std::uint32_t alignment = alignment_of(a);
   for (const Attributes* l : {o.a, o.b, o.c})

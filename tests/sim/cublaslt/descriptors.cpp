@@ -21,8 +21,8 @@ constexpr AttributeSize of_description[] = {{0, 4},  {1, 4},  {2, 4},  {3, 4},  
 constexpr AttributeSize of_layout[] = {{0, 4}, {1, 4}, {2, 8}, {3, 8}, {4, 8}, {5, 4}, {6, 8}, {7, 8}, {8, 4}};
 constexpr AttributeSize of_preference[] = {{0, 4}, {1, 8}, {3, 4}, {5, 4}, {6, 4}, {7, 4}, {8, 4}, {9, 4}, {12, 8}};
 
-constexpr const char* fault_names[] = {"k_tail",  "tf32",     "lost_slice", "narrow_slice", "read_c",
-                                       "no_bias", "edge_row", "overrun",    "greedy",       "refuse"};
+constexpr const char* fault_names[] = {"k_tail",   "tf32",     "lost_slice", "narrow_slice", "read_c", "no_bias",
+                                       "no_scale", "edge_row", "overrun",    "greedy",       "refuse"};
 constexpr const char* fault_keys[] = {"id", "tile", "stages", "splitk", "reduction", "swizzle", "custom", "version", "sm",
                                       "m",  "n",    "k",      "batch",  "order",     "opa",     "opb",    "epilogue"};
 

@@ -11,6 +11,7 @@
 //   narrow_slice  partial sums of a split-K are stored in the format of D, whatever the reduction scheme says
 //   read_c        beta = 0 reads C
 //   no_bias       the bias is left out
+//   no_scale      the scale of an fp8 A counts as 1
 //   edge_row      the last row of D repeats the one before
 //   overrun       one element after the last one of D is written
 //   greedy        64 bytes after the workspace are written

@@ -10,7 +10,13 @@ namespace {
 constexpr int illegal_address = 700;
 
 DType format_of(int type) {
-  return type == CUDA_R_64F ? DType::f64 : type == CUDA_R_16F ? DType::f16 : type == CUDA_R_16BF ? DType::bf16 : DType::f32;
+  return type == CUDA_R_8I        ? DType::i8
+         : type == CUDA_R_32I     ? DType::i32
+         : type == CUDA_R_8F_E4M3 ? DType::e4m3
+         : type == CUDA_R_64F     ? DType::f64
+         : type == CUDA_R_16F     ? DType::f16
+         : type == CUDA_R_16BF    ? DType::bf16
+                                  : DType::f32;
 }
 
 /// One operand of a whole batch, by address on the device.
@@ -58,6 +64,7 @@ struct Matmul {
   Product product;
   const void* bias = nullptr;
   std::int64_t bias_stride = 0;
+  const void *scale_a = nullptr, *scale_b = nullptr;
   void* workspace = nullptr;
   std::size_t workspace_bytes = 0;
   bool overruns = false, greedy = false;
@@ -74,6 +81,11 @@ struct Matmul {
         p.bias = device->memory(static_cast<const std::byte*>(bias) + e * bias_stride * static_cast<std::int64_t>(size),
                                 static_cast<std::size_t>(p.m) * size);
         if (p.bias == nullptr) return illegal_address;
+      }
+      for (const void* const factor : {scale_a, scale_b}) {
+        const float* const at = factor == nullptr ? nullptr : device->memory<float>(factor, sizeof(float));
+        if (factor != nullptr && at == nullptr) return illegal_address;
+        if (at != nullptr) p.alpha *= static_cast<double>(*at);
       }
       if (workspace_bytes > 0) {
         std::byte* const all = device->memory(workspace, workspace_bytes + (greedy ? 64 : 0));
@@ -120,7 +132,10 @@ Product product(const Algorithm& a, const Checked& o, const void* alpha, const v
   p.operands = a.compute == CUBLAS_COMPUTE_32F_FAST_TF32   ? DType::tf32
                : a.compute == CUBLAS_COMPUTE_32F_FAST_16BF ? DType::bf16
                                                            : format_of(a.type_a);
-  p.sums = a.type_a == CUDA_R_64F ? DType::f64 : a.compute == CUBLAS_COMPUTE_16F ? DType::f16 : DType::f32;
+  p.sums = a.type_a == CUDA_R_64F            ? DType::f64
+           : a.compute == CUBLAS_COMPUTE_16F ? DType::f16
+           : a.type_a == CUDA_R_8I           ? DType::i32
+                                             : DType::f32;
   p.tensor_cores = a.id == 66;
   // "Allows" a narrower format: without tensor cores there is no reason to take it.
   if (!p.tensor_cores) p.operands = format_of(a.type_a);
@@ -189,8 +204,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     call.bias = description.as<const void*>(CUBLASLT_MATMUL_DESC_BIAS_POINTER);
     call.bias_stride = description.as<std::int64_t>(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE);
   }
+  if (o.a->as<int>(CUBLASLT_MATRIX_LAYOUT_TYPE) == CUDA_R_8F_E4M3) {
+    call.scale_a = description.as<const void*>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER);
+    call.scale_b = description.as<const void*>(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
+  } else if (description.as<const void*>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER) != nullptr ||
+             description.as<const void*>(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER) != nullptr) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
   Product& p = call.product;
   p.loses_last_product = planted("k_tail", known), p.loses_last_slice = planted("lost_slice", known);
+  if (planted("no_scale", known)) call.scale_a = nullptr;
   p.reads_c = planted("read_c", known), p.repeats_edge_row = planted("edge_row", known);
   if (call.a.format == DType::f32 && p.operands == DType::f32 && planted("tf32", known)) p.operands = DType::tf32;
   if (planted("narrow_slice", known)) p.slice_format = call.d.format;

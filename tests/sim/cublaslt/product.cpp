@@ -21,6 +21,7 @@ double sum(const Product& p, const double* a, const double* b, std::int64_t coun
     return p.block == 4 ? models::tensor_core_dot<4, 24>(a, 1, b, 1, count) : models::tensor_core_dot<8, 25>(a, 1, b, 1, count);
   double s = 0;
   for (std::int64_t l = 0; l < count; ++l) switch (p.sums) {
+      case DType::i32:  // exact in fp64
       case DType::f64:
         s = std::fma(a[l], b[l], s);
         break;
