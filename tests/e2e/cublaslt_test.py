@@ -13,6 +13,7 @@ EXACT = "g1:gemm:m=24,n=16,k=96,in=bf16,out=f32,fill=integer"
 LONG = "g1:gemm:m=24,n=16,k=600,in=bf16"
 OTHER = "g1:gemm:m=24,n=32,k=96,in=bf16,out=f32,fill=integer"
 BIAS = "g1:gemm:m=33,n=40,k=64,order=row,bias=1,act=relu,fill=integer"
+FP8 = "g1:gemm:m=16,n=32,k=64,ta=t,in=e4m3,out=f32,fill=integer"
 NO_C = "g1:gemm:m=8,n=8,k=8,fill=integer"
 OURS = ("CUDA_", "CUBLAS", "NVIDIA_", "ASSAY_SIM_")
 
@@ -134,6 +135,18 @@ class All(Lt):
                 for r in self.records(out):
                     if r["verdict"] != "unsupported":
                         self.assertEqual(r["verdict"] != "pass", algorithm in r["algorithm"], (r["algorithm"], r["reason"]))
+
+    def test_a_scale_of_fp8_operands_that_is_not_applied_shows_where_one_is_given(self):
+        self.assert_code(self.lt([FP8], "heuristic", "scales", "fast_accum", fault="no_scale"), 1)
+        self.assertEqual({v for _, v in self.wrong()}, {"scales"})
+        self.assertEqual({r["verdict"] for r in self.records() if r["variant"] != "scales"}, {"pass"})
+
+    def test_long_sums_in_slices_pass_in_every_algorithm(self):
+        cases = [f"g1:gemm:m=32,n=48,k=1024,in={f},fill={fill}" for f in ("bf16", "f16") for fill in ("two_level", "heavy")]
+        self.assert_code(self.lt(cases, "*"), 0)
+        schemes = {r["algorithm"].split("reduction=")[1][0] for r in self.records() if r["verdict"] == "pass"}
+        self.assertEqual(schemes, {"0", "1", "2", "4"})
+        self.assertEqual(self.wrong(), {})
 
     def test_the_quick_suite_passes_in_every_mode(self):
         sim = e2e.FAKES.parent / "tests" / "sim"

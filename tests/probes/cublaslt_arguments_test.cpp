@@ -117,6 +117,24 @@ TEST_CASE("epilogues, compute types and scalars follow the case and the variant"
   CHECK(arguments("g1:gemm:m=5,n=7,k=3,in=f64", "pedantic").compute == CUBLAS_COMPUTE_64F_PEDANTIC);
 }
 
+TEST_CASE("fp8 operands have scales that leave the product as it is, int8 is summed and scaled in int32") {
+  const std::string fp8 = "g1:gemm:m=16,n=32,k=64,ta=t,alpha=3,in=e4m3,out=bf16";
+  const LtArguments plain = arguments(fp8), scaled = arguments(fp8, "scales");
+  CHECK((plain.a.type == CUDA_R_8F_E4M3 && plain.c.type == CUDA_R_16BF && plain.compute == CUBLAS_COMPUTE_32F));
+  CHECK((plain.a.op == CUBLAS_OP_T && plain.b.op == CUBLAS_OP_N));
+  CHECK((plain.scale_a == 1 && plain.scale_b == 1 && plain.alpha == 3));
+  CHECK(scaled.scale_a != 1);
+  CHECK(scaled.alpha * scaled.scale_a * scaled.scale_b == 3);
+  CHECK(refusal("g1:gemm:m=16,n=32,k=64,in=bf16", "scales").find("fp8") != std::string::npos);
+  CHECK(refusal("g1:gemm:m=16,n=32,k=64,in=e5m2,out=f32").find("E4M3") != std::string::npos);
+  CHECK(arithmetic(fp8, choice(1, 0)).fraction_bits == 13);
+  const std::string i8 = "g1:gemm:m=16,n=32,k=64,ta=t,in=i8,out=i32,fill=integer";
+  const LtArguments whole = arguments(i8);
+  CHECK((whole.compute == CUBLAS_COMPUTE_32I && whole.scale == CUDA_R_32I && whole.scalar == DType::i32));
+  CHECK(arithmetic(i8, choice(4, CUBLASLT_REDUCTION_SCHEME_INPLACE)).accumulator == DType::i32);
+  CHECK(arithmetic(i8, choice(4, CUBLASLT_REDUCTION_SCHEME_INPLACE)).splits == 1);
+}
+
 TEST_CASE("what cuBLASLt has no words for is refused with a reason") {
   CHECK(refusal("g1:gemm:m=5,n=7,k=3,act=gelu_erf").find("tanh") != std::string::npos);
   CHECK(refusal("g1:gemm:m=5,n=7,k=0").find("no meaning") != std::string::npos);
@@ -124,6 +142,7 @@ TEST_CASE("what cuBLASLt has no words for is refused with a reason") {
   CHECK(refusal("g1:gemm:m=5,n=7,k=3,in=f64", "tf32").find("f32") != std::string::npos);
   CHECK(refusal("g1:gemm:m=5,n=7,k=3,fill=cancel", "tf32").find("11 bits") != std::string::npos);
   CHECK(refusal("g1:gemm:m=5,n=7,k=3,in=f16,alpha=0.7", "f16acc").find("fp16") != std::string::npos);
+  CHECK(refusal("g1:gemm:m=5,n=7,k=300,in=f16,fill=integer", "f16acc").find("short sums") != std::string::npos);
   CHECK(refusal("g1:gemm:m=5,n=7,k=3,in=bf16", "f16acc").find("f16 into f16") != std::string::npos);
   CHECK(refusal("g1:gemm:m=5,n=7,k=3").empty());
 }
