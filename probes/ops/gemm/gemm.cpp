@@ -300,8 +300,8 @@ Op make() {
   op.targets.push_back(model_target());
   op.targets.push_back(planted_target());
   op.targets.push_back(simulated_target());
-  op.targets.push_back(kernel_target());
   op.targets.push_back(cublaslt_target());
+  op.targets.push_back(kernel_target());
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;
