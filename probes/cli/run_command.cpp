@@ -18,6 +18,7 @@
 #include "probes/run/device_worker.hpp"
 #include "probes/run/process.hpp"
 #include "probes/run/runner.hpp"
+#include "report/census.hpp"
 #include "report/jsonl.hpp"
 #include "report/markdown.hpp"
 #include "report/summary.hpp"
@@ -197,6 +198,7 @@ int run(const RunArguments& args) {
   try {
     folder.write("environment.json", report::to_json(environment));
     folder.write("report.md", report::markdown_report(records, environment, facts));
+    if (const std::string census = report::algorithm_census(records); !census.empty()) folder.write("algorithms.jsonl", census);
   } catch (const FileError& e) {
     troubles.push_back(e.what());
   }

@@ -225,8 +225,8 @@ report::Record make_record(Truth& truth, const TargetSpec& spec, const Measureme
   r.input_digest = truth.input_digest();
   r.started = utc_now();
   r.repeats = m.repeats, r.repeats_identical = m.repeats_identical;
+  r.algorithm = m.report.algorithm, r.plan = m.report.plan;  // a fault of a device names them as well
   if (m.outcome != Outcome::measured) return r;
-  r.algorithm = m.report.algorithm, r.plan = m.report.plan;
   r.arithmetic = describe(m.report.arithmetic);
   const Contract& c = m.report.contract;
   // Conventions, tiles and a second call that passed as well explain a result that is questioned; in thousands of passes they

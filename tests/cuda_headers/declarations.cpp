@@ -97,6 +97,8 @@ static_assert(NVML_FEATURE_DISABLED == 0 && NVML_DEVICE_MIG_DISABLE == 0);
 #ifdef HAVE_CUBLAS
 #include <cublasLt.h>
 #include <cublas_v2.h>
+
+#include "tests/cuda_headers/cublaslt.hpp"
 #define ASSAY_COMPARE(name, ...) static_assert(same<decltype(&::name), decltype(c::LibraryFunctions::name)>, #name);
 ASSAY_CUBLASLT_SYMBOLS(ASSAY_COMPARE)
 ASSAY_CUBLAS_SYMBOLS(ASSAY_COMPARE)

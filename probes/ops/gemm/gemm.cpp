@@ -300,6 +300,7 @@ Op make() {
   op.targets.push_back(model_target());
   op.targets.push_back(planted_target());
   op.targets.push_back(simulated_target());
+  op.targets.push_back(cublaslt_target());
   op.targets.push_back(kernel_target());
   op.targets.push_back(cublas_target());
   op.faults = planted_faults();

@@ -43,6 +43,7 @@ Op make();
 std::vector<Target> cpu_targets();  // eigen, and CBLAS libraries opened by path (openblas, blis, refblas, cblas)
 Target model_target();              // "model": correct accumulation models, variant = model name
 Target planted_target();            // "planted": one fault per variant, through the real path
+Target cublaslt_target();           // "cublaslt": cuBLASLt on a GPU, opened by path
 Target kernel_target();             // "kernel": kernels/gemm.cu
 Target cublas_target();             // "cublas": cuBLAS, opened by path
 Target simulated_target();          // "sim": own address space, asynchronous queue, late sticky error, workspace
