@@ -39,6 +39,9 @@ struct SelftestArguments {
 };
 int selftest(const SelftestArguments&);
 
+/// Which verdicts, bits, algorithms and conditions differ between two run folders.
+int compare(const std::string& run_a, const std::string& run_b);
+
 /// Hidden, for tests/gpu/run: digests over the outputs of our kernels in a run folder; what = "inputs" or "traps":
 /// device-made inputs against the host's, compiler traps in every build.
 int digests(const std::string& run);

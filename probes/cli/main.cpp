@@ -119,6 +119,15 @@ int dispatch(int argc, char** argv) {
   selftest_cmd->add_flag("--quiet", selftest_args.quiet, "only the last line");
   selftest_cmd->callback([&] { code = selftest(selftest_args); });
 
+  std::string run_a, run_b;
+  CLI::App* compare_cmd =
+      app.add_subcommand("compare", "which verdicts, output bits, algorithms, conditions differ in two runs");
+  compare_cmd->add_option("run_a", run_a, "a run folder")->required();
+  compare_cmd->add_option("run_b", run_b, "another, of the same cases on the same targets")->required();
+  compare_cmd->footer(
+      "Exit codes: 0 same verdicts, bits and algorithms; 1 some differ; 2 cannot be compared; 3 same as far as compared.");
+  compare_cmd->callback([&] { code = compare(run_a, run_b); });
+
   // No group: not in --help.
   std::string digests_run;
   std::string check;
