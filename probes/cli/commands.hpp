@@ -42,6 +42,9 @@ int selftest(const SelftestArguments&);
 /// Which verdicts, bits, algorithms and conditions differ between two run folders.
 int compare(const std::string& run_a, const std::string& run_b);
 
+/// A run folder as JUnit XML on standard output.
+int report_as_junit(const std::string& run, bool strict);
+
 /// Hidden, for tests/gpu/run: digests over the outputs of our kernels in a run folder; what = "inputs" or "traps":
 /// device-made inputs against the host's, compiler traps in every build.
 int digests(const std::string& run);
