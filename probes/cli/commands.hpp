@@ -7,6 +7,10 @@
 
 #include "report/environment.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace assay::cli {
 
 struct RunArguments {
@@ -39,11 +43,8 @@ struct SelftestArguments {
 };
 int selftest(const SelftestArguments&);
 
-/// Which verdicts, bits, algorithms and conditions differ between two run folders.
-int compare(const std::string& run_a, const std::string& run_b);
-
-/// A run folder as JUnit XML on standard output.
-int report_as_junit(const std::string& run, bool strict);
+/// compare and report, which read finished runs: their options and what they do; the exit code goes to `code`.
+void add_finished_commands(CLI::App&, int& code);
 
 /// Hidden, for tests/gpu/run: digests over the outputs of our kernels in a run folder; what = "inputs" or "traps":
 /// device-made inputs against the host's, compiler traps in every build.

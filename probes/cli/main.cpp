@@ -119,23 +119,7 @@ int dispatch(int argc, char** argv) {
   selftest_cmd->add_flag("--quiet", selftest_args.quiet, "only the last line");
   selftest_cmd->callback([&] { code = selftest(selftest_args); });
 
-  std::string run_a, run_b;
-  CLI::App* compare_cmd =
-      app.add_subcommand("compare", "which verdicts, output bits, algorithms, conditions differ in two runs");
-  compare_cmd->add_option("run_a", run_a, "a run folder")->required();
-  compare_cmd->add_option("run_b", run_b, "another, of the same cases on the same targets")->required();
-  compare_cmd->footer(
-      "Exit codes: 0 same verdicts, bits and algorithms; 1 some differ; 2 cannot be compared; 3 same as far as compared.");
-  compare_cmd->callback([&] { code = compare(run_a, run_b); });
-
-  std::string report_run, report_format;
-  bool report_strict = false;
-  CLI::App* report_cmd = app.add_subcommand("report", "a finished run in another format, on standard output");
-  report_cmd->add_option("run", report_run, "a run folder")->required();
-  report_cmd->add_option("--format", report_format, "junit: XML for CI servers")->required()->check(CLI::IsMember({"junit"}));
-  report_cmd->add_flag("--strict", report_strict, "a suspect result is a failure");
-  report_cmd->footer("Exit codes: 0 written; 2 not written. Whether the run passed is the exit code of assay run.");
-  report_cmd->callback([&] { code = report_as_junit(report_run, report_strict); });
+  add_finished_commands(app, code);
 
   // No group: not in --help.
   std::string digests_run;

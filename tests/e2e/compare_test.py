@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """assay compare on runs that were really made: the same twice, another instruction set, a faulty target, other cases."""
 import json
+import os
+import subprocess
 import unittest
 
 import e2e
@@ -58,6 +60,16 @@ class Compare(e2e.EndToEnd):
         back = self.assay("compare", "b", "a")
         self.assert_code(back, 1)
         self.assertIn("fail WRONG -> pass", back.out.splitlines()[1])
+
+    def test_the_exit_code_does_not_depend_on_a_reader_that_goes_away(self):
+        self.assert_code(self.run_cases(["eigen"], [TINY], out="a"), 0)
+        self.assert_code(self.run_cases(["eigen"], [TINY], out="b"), 0)
+        self.change("b", lambda record: record.update(output_digest="0" * 32))
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as gone:
+            got = subprocess.run([e2e.ASSAY, "compare", "a", "b"], cwd=self.folder, stdout=gone, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((got.returncode, got.stderr), (1, ""))
 
     def test_fewer_results_or_a_run_broken_off_are_not_the_same(self):
         self.assert_code(self.run_cases(["eigen"], [TINY, SMALL], out="a"), 0)
