@@ -91,6 +91,24 @@ TEST_CASE("a changed verdict comes with the reason, the bits, and the command fo
   CHECK(c.differences[1].kind == Kind::output);
 }
 
+TEST_CASE("a result that became right is explained and repeated by the run in which it was wrong") {
+  Record a = result();
+  a.verdict = Verdict::fail, a.label = "WRONG", a.reason = "64 elements lie outside the bound", a.library.path = "/opt/old.so";
+  const RunComparison c = compare_runs(run({a}), run({result()}, "B"));
+  CHECK(c.differences[0].b == "pass");
+  CHECK(contains(c.differences[0].detail, "64 elements"));
+  CHECK(contains(c.differences[0].again, "/opt/old.so"));
+}
+
+TEST_CASE("another label is another verdict") {
+  Record a = result(), b = result();
+  a.verdict = b.verdict = Verdict::fail, a.label = "WRONG", b.label = "UNWRITTEN";
+  const Difference d = only(compare_runs(run({a}), run({b}, "B")));
+  CHECK(d.kind == Kind::verdict);
+  CHECK(d.a == "fail WRONG");
+  CHECK(d.b == "fail UNWRITTEN");
+}
+
 TEST_CASE("the same bits under another verdict are said to be judged otherwise") {
   const RunComparison c = after([](Record& r) { r.verdict = Verdict::suspect, r.label = "MISTRUSTED"; });
   CHECK(only(c).detail == "the same bits, judged otherwise");
@@ -137,7 +155,7 @@ TEST_CASE("the most telling difference comes first") {
     r.reference_digest = std::string(32, '8');
     r.conditions["threads"] = "1";
   }
-  b.environment->variables = {{"OMP_NUM_THREADS", "1"}, {"OMP_PROC_BIND", "true"}, {"CUBLASLT_LOG_LEVEL", "5"}};
+  b.environment->variables = {{"OMP_NUM_THREADS", "1"}, {"MALLOC_PERTURB_", "5"}, {"CUBLASLT_LOG_LEVEL", "5"}};
   b.environment->system = {{"cpu", "two"}, {"kernel", "6.2"}, {"boot", "87654321"}};
   b.environment->gpus[0].user_driver = "CUDA 13.0";
   b.environment->assay["version"] = "0.2.0";
@@ -153,7 +171,7 @@ TEST_CASE("the most telling difference comes first") {
                                              "library of openblas: version OpenBLAS 0.3.26",
                                              "threads of openblas 1",
                                              "OMP_NUM_THREADS 1",
-                                             "OMP_PROC_BIND true",
+                                             "MALLOC_PERTURB_ 5",
                                              "GPU 0: user_driver CUDA 13.0",
                                              "cpu two",
                                              "mapped libgomp.so.1 sha256 bbbb",
