@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <system_error>
 
 namespace assay::report {
@@ -98,6 +99,25 @@ ReadResult read_jsonl(const std::filesystem::path& path) {
   }
   if (in.bad()) throw FileError(fmt::format("{} could not be read to its end; check the disk", path.string()));
   return result;
+}
+
+RunData read_run(const std::filesystem::path& folder) {
+  RunData run;
+  run.folder = folder.string();
+  ReadResult read = read_jsonl(folder / "run.jsonl");
+  run.records = std::move(read.records);
+  std::error_code ignored;
+  run.broken_off = read.torn || !std::filesystem::exists(folder / "report.md", ignored);
+  const std::filesystem::path file = folder / "environment.json";
+  if (!std::filesystem::exists(file, ignored)) return run;
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  try {
+    run.environment = environment_from_json(text.str());
+  } catch (const FileError& e) {
+    throw FileError(fmt::format("{}: {}", file.string(), e.what()));
+  }
+  return run;
 }
 
 void cut_to(const std::filesystem::path& path, std::int64_t bytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -56,6 +57,16 @@ struct ReadResult {
 };
 /// Reads a run.jsonl. A torn last line is reported; any other bad line throws FileError with its line number.
 ReadResult read_jsonl(const std::filesystem::path&);
+
+/// A run folder as read back.
+struct RunData {
+  std::string folder;  // as it was named
+  std::vector<Record> records;
+  std::optional<Environment> environment;  // absent: there is no environment.json
+  bool broken_off = false;                 // a torn last record, or no report.md, which a run writes at its end
+};
+/// Throws FileError: no run, damaged, or of another major version.
+RunData read_run(const std::filesystem::path&);
 
 /// Cuts a file back to its first `bytes` bytes (ReadResult::good_bytes) before a resumed run appends to it; throws FileError.
 void cut_to(const std::filesystem::path&, std::int64_t bytes);

@@ -21,31 +21,6 @@ bool beyond_rigorous_bound(const Record& r) {
   return (r.comparison && r.comparison->bad > 0) || (r.second && r.second->bad > 0);
 }
 
-struct Judged {
-  const Record* record;
-  Standing standing;
-};
-
-/// One entry per key, in the order of the file.
-std::vector<Judged> judged(std::span<const Record> records) {
-  std::vector<Judged> out;
-  std::map<std::string, std::size_t> seen;
-  const auto wrong = [](Standing s) { return s == Standing::fail || s == Standing::fault; };
-  for (const Record& r : records) {
-    Standing now = standing(r);
-    const auto [it, fresh] = seen.try_emplace(key(r), out.size());
-    if (fresh) {
-      out.push_back({&r, now});
-      continue;
-    }
-    Judged& before = out[it->second];
-    const bool both = (wrong(now) && before.standing == Standing::pass) || (wrong(before.standing) && now == Standing::pass);
-    if (both || before.standing == Standing::flaky) now = Standing::flaky;
-    before = {&r, now};
-  }
-  return out;
-}
-
 Summary count(const std::vector<Judged>& all) {
   Summary s;
   for (const Judged& j : all) {
@@ -220,6 +195,25 @@ Standing standing(const Record& r) {
     default:
       return Standing::suspect;
   }
+}
+
+std::vector<Judged> judged(std::span<const Record> records) {
+  std::vector<Judged> out;
+  std::map<std::string, std::size_t> seen;
+  const auto wrong = [](Standing s) { return s == Standing::fail || s == Standing::fault; };
+  for (const Record& r : records) {
+    Standing now = standing(r);
+    const auto [it, fresh] = seen.try_emplace(key(r), out.size());
+    if (fresh) {
+      out.push_back({&r, now});
+      continue;
+    }
+    Judged& before = out[it->second];
+    const bool both = (wrong(now) && before.standing == Standing::pass) || (wrong(before.standing) && now == Standing::pass);
+    if (both || before.standing == Standing::flaky) now = Standing::flaky;
+    before = {&r, now};
+  }
+  return out;
 }
 
 bool confirmed(const Record& r) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "report/record.hpp"
 
@@ -36,6 +37,15 @@ Standing standing(const Record&);
 /// Failed or faulted in every one of two runs or more.
 bool confirmed(const Record&);
 
+/// A record and where it stands.
+struct Judged {
+  const Record* record;
+  Standing standing;
+};
+/// One entry per key, in the order of the file. Of two records with one key the later one counts; when one passed and the
+/// other failed, the pair is flaky.
+std::vector<Judged> judged(std::span<const Record>);
+
 struct Summary {
   std::array<std::int64_t, standings> count{};  // by Standing
   std::int64_t confirmed = 0;                   // of the fails and faults
@@ -48,7 +58,6 @@ struct Summary {
   }
 };
 
-/// Of two records with one key the later one counts; when one passed and the other failed, the pair is flaky.
 Summary summarise(std::span<const Record>);
 
 /// 0 all required passed, 1 wrong or fault (or suspect under strict), 2 nothing could run, 3 incomplete, 4 flaky,

@@ -7,6 +7,10 @@
 
 #include "report/environment.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace assay::cli {
 
 struct RunArguments {
@@ -38,6 +42,9 @@ struct SelftestArguments {
   bool quiet = false;
 };
 int selftest(const SelftestArguments&);
+
+/// compare and report, which read finished runs: their options and what they do; the exit code goes to `code`.
+void add_finished_commands(CLI::App&, int& code);
 
 /// Hidden, for tests/gpu/run: digests over the outputs of our kernels in a run folder; what = "inputs" or "traps":
 /// device-made inputs against the host's, compiler traps in every build.

@@ -119,6 +119,8 @@ int dispatch(int argc, char** argv) {
   selftest_cmd->add_flag("--quiet", selftest_args.quiet, "only the last line");
   selftest_cmd->callback([&] { code = selftest(selftest_args); });
 
+  add_finished_commands(app, code);
+
   // No group: not in --help.
   std::string digests_run;
   std::string check;
