@@ -164,7 +164,7 @@ int run(const RunArguments& args) {
   if (!args.quiet) announce(plan, folder.path());
   environment.gpus = gpus_of(plan, args.libraries);
   const std::vector<KnownDefect> defects = known_defects();
-  const std::vector<report::LibraryIdentity> versions = library_versions(plan.targets);
+  const std::vector<report::LibraryIdentity> versions = library_versions(plan.targets, args.deadline_s);
   for (std::string& line : notices(defects, versions, environment.gpus.empty() ? "" : environment.gpus.front().sm))
     add_once(environment.known_defects, std::move(line));
   if (!args.quiet)

@@ -21,7 +21,7 @@ std::string role_of(const TargetSpec& spec) {
 
 }  // namespace
 
-std::vector<report::LibraryIdentity> library_versions(const std::vector<Candidate>& targets) {
+std::vector<report::LibraryIdentity> library_versions(const std::vector<Candidate>& targets, double deadline_s) {
   std::vector<std::map<std::string, std::string>> sets;  // files by role, one worker each
   for (const Candidate& c : targets) {
     if (c.spec.library.empty() || !c.unavailable.empty()) continue;
@@ -45,7 +45,7 @@ std::vector<report::LibraryIdentity> library_versions(const std::vector<Candidat
   std::vector<report::LibraryIdentity> out;
   std::set<std::string> seen;
   for (const std::map<std::string, std::string>& files : sets)
-    for (report::LibraryIdentity& l : open_in_worker(files).mapped)
+    for (report::LibraryIdentity& l : open_in_worker(files, deadline_s).mapped)
       if (!l.version.empty() && seen.insert(l.path).second) out.push_back(std::move(l));
   return out;
 }

@@ -12,7 +12,7 @@ namespace assay {
 
 /// Every file that these targets open and that tells its version, once, with that version; opened in processes of their own.
 /// What cannot be opened is left out: its target says why.
-std::vector<report::LibraryIdentity> library_versions(const std::vector<Candidate>&);
+std::vector<report::LibraryIdentity> library_versions(const std::vector<Candidate>&, double deadline_s);
 
 /// The version text of this file ("" when it told none), by its path or its path as records write it.
 std::string version_of(const std::vector<report::LibraryIdentity>&, const std::string& path);
