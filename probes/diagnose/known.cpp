@@ -21,6 +21,14 @@ using nlohmann::json;
 constexpr std::size_t largest_file = 4 << 20, most_entries = 5000, longest_text = 1000;
 constexpr int deepest = 4;  // a list of objects that hold lists
 
+/// For messages: the start of a text that may hold anything.
+std::string shown(std::string_view text) {
+  std::string out(text.substr(0, 40));
+  for (char& c : out)
+    if (c < ' ' || c > '~') c = '?';
+  return out;
+}
+
 /// "12.6.3" as numbers; empty when the text is none.
 std::vector<int> parts(std::string_view version) {
   std::vector<int> out;
@@ -41,7 +49,7 @@ std::vector<int> parts(std::string_view version) {
 std::vector<int> needed_parts(std::string_view version) {
   std::vector<int> out = parts(version);
   if (out.empty())
-    throw CaseError(fmt::format("'{}' is no version: expected numbers with dots such as 13.1.0", version.substr(0, 40)));
+    throw CaseError(fmt::format("'{}' is no version: expected numbers with dots such as 13.1.0", shown(version)));
   return out;
 }
 
@@ -164,7 +172,7 @@ KnownDefect read_entry(const json& entry) {
   if (!is_date(d.reviewed)) in.wrong("reviewed", "a date such as 2026-12-01");
   for (const auto& [key, value] : entry.items())
     if (!in.used.contains(key))
-      throw CaseError(fmt::format("it has a field \"{}\" that no entry has: is it misspelt?", key.substr(0, 40)));
+      throw CaseError(fmt::format("it has a field \"{}\" that no entry has: is it misspelt?", shown(key)));
   return d;
 }
 
@@ -239,9 +247,8 @@ std::vector<KnownDefect> read_known_defects(std::string_view text, std::string_v
     std::string name = fmt::format("entry {}", i + 1);
     try {
       if (!all[i].is_object()) throw CaseError("it is no object");
-      if (const auto id = all[i].find("id");
-          id != all[i].end() && id->is_string() && id->get_ref<const std::string&>().size() < 60)
-        name += fmt::format(" ({})", id->get_ref<const std::string&>());
+      if (const auto id = all[i].find("id"); id != all[i].end() && id->is_string())
+        name += fmt::format(" ({})", shown(id->get_ref<const std::string&>()));
       out.push_back(read_entry(all[i]));
       if (!ids.insert(out.back().id).second) throw CaseError("another entry has its id");
     } catch (const CaseError& e) {

@@ -159,6 +159,7 @@ TEST_CASE("an entry that cannot be used is refused in one sentence that names it
                                  entry("", "when"),
                                  entry(R"("no_case": "none")"),
                                  entry(R"("typo": "x")"),
+                                 entry("\"t\\u0007o\": \"x\""),
                                  entry(R"("sm": ["9"])"),
                                  entry(R"("sm": "9.0")"),
                                  entry(R"("also_fixed": ["3.0"])"),
