@@ -53,6 +53,20 @@ function(assay_embed_cases target)
   target_sources(${target} PRIVATE ${generated})
 endfunction()
 
+# assay_embed_known_defects(target): the reviewed list becomes a string in the binary, and is also linked beside the program,
+# where an edited file wins.
+function(assay_embed_known_defects target)
+  set(generated ${CMAKE_BINARY_DIR}/embedded_known_defects.cpp)
+  set(list_file ${CMAKE_SOURCE_DIR}/data/known_defects.json)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list_file})
+  file(READ ${list_file} text)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/data)
+  file(CREATE_LINK ${list_file} ${CMAKE_BINARY_DIR}/data/known_defects.json SYMBOLIC)
+  file(GENERATE OUTPUT ${generated} CONTENT
+       "#include \"probes/diagnose/known.hpp\"\nnamespace assay {\nstd::string_view embedded_known_defects() {\n  return R\"JSON(${text})JSON\";\n}\n}  // namespace assay\n")
+  target_sources(${target} PRIVATE ${generated})
+endfunction()
+
 # assay_embed_kernels(target): the text of every kernel file and of what it includes becomes a string in the binary.
 function(assay_embed_kernels target)
   set(generated ${CMAKE_BINARY_DIR}/embedded_kernels.cpp)

@@ -20,6 +20,7 @@ struct Environment {
   std::vector<LibraryIdentity> libraries;  // what workers really mapped
   std::vector<Gpu> gpus;                   // those that workers ran on
   std::string command;                     // arguments, paths redacted
+  std::vector<std::string> known_defects;  // published defects in whose range a library of this run lies, a sentence each
 };
 
 /// Reads this machine: assay (version, commit, compiler, build), system and variables; the caller adds the rest.

@@ -88,6 +88,7 @@ template <class Io, class E>
 void environment_fields(Io& io, E& e) {
   io("assay", e.assay), io("system", e.system), io("variables", e.variables);
   io("libraries", e.libraries), io("gpus", e.gpus), io("command", e.command);
+  io("known_defects", e.known_defects);
 }
 
 template <class Io>

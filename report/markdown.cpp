@@ -17,7 +17,8 @@ namespace assay::report {
 namespace {
 
 // Shares of the budget for the parts around the failures; the failures get what these leave.
-constexpr std::size_t table_share = 12'000, not_run_share = 6'000, notes_share = 6'000, conditions_share = 10'000;
+constexpr std::size_t table_share = 12'000, not_run_share = 6'000, notes_share = 6'000, conditions_share = 10'000,
+                      known_share = 6'000;
 constexpr std::size_t examples_per_group = 1;
 
 /// At most `bytes` bytes, not cutting a UTF-8 sequence.
@@ -131,6 +132,7 @@ std::string label_words(const Record& r) {
 
 std::string failure(const Record& r) {
   std::string out = plain(r.reason.empty() ? label_words(r) : r.reason) + "\n\n";
+  if (!r.known_defect.empty()) out += "- **known defect**: " + plain(r.known_defect, 600) + "\n";
   out += "- case: " + code(r.case_id) + (r.tags.empty() ? "" : " (" + plain(r.tags, 120) + ")") + "\n";
   out += "- target: " + code(full_target(r), 120);
   if (!r.algorithm.empty()) out += ", algorithm " + code(r.algorithm, 200);
@@ -169,11 +171,11 @@ double severity(const Record& r) {
 
 std::vector<Group> failure_groups(std::span<const Record> records) {
   std::vector<Group> groups;
-  std::map<std::tuple<std::string, std::string, std::string, Standing, std::string>, std::size_t> at;
+  std::map<std::tuple<std::string, std::string, std::string, Standing, std::string, std::string>, std::size_t> at;
   for (const Record& r : records) {
     if (!in_detail(r)) continue;
     const Standing s = standing(r);
-    const auto [it, fresh] = at.try_emplace({r.op, r.formats, full_target(r), s, r.label}, groups.size());
+    const auto [it, fresh] = at.try_emplace({r.op, r.formats, full_target(r), s, r.label, r.known_defect}, groups.size());
     if (fresh) groups.emplace_back();
     groups[it->second].members.push_back(&r);
   }
@@ -284,6 +286,14 @@ std::string grouped_reasons(std::span<const Record> records, Wanted wanted, std:
   return sorted.empty() ? "" : out.finish("reasons are");
 }
 
+std::string known_defects(const Environment& e) {
+  if (e.known_defects.empty()) return "";
+  Bounded out(known_share);
+  for (const std::string& line : e.known_defects) out.add("- " + plain(line, 700) + "\n");
+  return "## Known defects of these libraries\n\nPublished, and not necessarily met by this run.\n\n" +
+         out.finish("known defects are") + "\n";
+}
+
 std::string conditions(const Environment& e) {
   Bounded out(conditions_share);
   out.add("<details><summary>environment and libraries</summary>\n\n");
@@ -330,6 +340,7 @@ std::string markdown_report(std::span<const Record> raw, const Environment& envi
   std::string tail;
   if (!notes.empty()) tail += "## Notes\n\n" + notes + "\n";
   if (!reasons.empty()) tail += "## What did not run\n\nNot run is not passed.\n\n" + reasons + "\n";
+  tail += known_defects(environment);
   tail += "## Conditions\n\n" + conditions(redacted(environment));
   tail += "## Reporter's own comment\n\n";
 

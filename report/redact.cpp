@@ -117,6 +117,7 @@ Record redacted(Record r) {
   const Identity id = this_identity();
   r.library.path = redact(r.library.path, id);
   r.reason = redact(r.reason, id);
+  r.known_defect = redact(r.known_defect, id);
   for (auto& [name, value] : r.conditions) value = redact(value, id);
   return r;
 }
@@ -127,6 +128,7 @@ Environment redacted(Environment e) {
     for (auto& [name, value] : *map) value = redact(value, id);
   for (LibraryIdentity& library : e.libraries) library.path = redact(library.path, id);
   e.command = redact(e.command, id);
+  for (std::string& line : e.known_defects) line = redact(line, id);
   return e;
 }
 

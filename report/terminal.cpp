@@ -233,12 +233,13 @@ std::string terminal_table(std::span<const Record> records, const TerminalOption
 
 std::string terminal_failures(std::span<const Record> records, const TerminalOptions& o, std::size_t most) {
   std::string out;
-  std::set<std::tuple<Standing, std::string, std::string, std::string, std::string>> shown;
+  std::set<std::tuple<Standing, std::string, std::string, std::string, std::string, std::string>> shown;
   std::size_t more = 0;
   for (const Standing wanted : {Standing::fault, Standing::fail, Standing::flaky})
     for (const Record& r : records) {
       if (standing(r) != wanted) continue;
-      const bool another = shown.size() < most && shown.insert({wanted, r.op, r.formats, full_target(r), r.label}).second;
+      const bool another =
+          shown.size() < most && shown.insert({wanted, r.op, r.formats, full_target(r), r.label, r.known_defect}).second;
       if (!another) {
         ++more;
         continue;
@@ -252,6 +253,7 @@ std::string terminal_failures(std::span<const Record> records, const TerminalOpt
                            failed_in(r.confirmation)));
       out += head.text + "\n";
       if (!r.reason.empty()) out += "    " + harmless(r.reason) + "\n";
+      if (!r.known_defect.empty()) out += "    " + harmless(r.known_defect) + "\n";
       out += "    " + harmless(o.program + reproducer(r).substr(std::string_view("assay").size())) + "\n";
     }
   if (more > 0) out += fmt::format("and {} more, see report.md\n", more);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "probes/cli/commands.hpp"
+#include "probes/cli/known_defects.hpp"
 #include "probes/library/device_files.hpp"
 #include "probes/library/library.hpp"
 #include "probes/library/library_set.hpp"
@@ -111,6 +112,9 @@ int env(const std::vector<std::string>& libraries, bool json) {
   if (!files.empty()) print_opened(files, opened);
   std::vector<std::string> traps = warnings(sets, surroundings());
   for (std::string& w : warnings(opened.mapped)) traps.push_back(std::move(w));
+  for (std::string& w : warnings(opened.mapped, opened.gpus, shared_memory_bytes())) traps.push_back(std::move(w));
+  const std::string sm = opened.gpus.empty() ? "" : opened.gpus.front().sm;
+  for (std::string& w : notices(known_defects(), opened.mapped, sm)) traps.push_back(std::move(w));
   if (!traps.empty()) fmt::print("traps\n");
   for (const std::string& w : traps) fmt::print("  {}\n", report::redact(w));
   return 0;

@@ -88,10 +88,10 @@ int dispatch(int argc, char** argv) {
   });
 
   ListArguments list_args;
-  CLI::App* list_cmd = app.add_subcommand("list", "what there is: ops, cases or targets");
-  list_cmd->add_option("what", list_args.what, "ops, cases or targets")
+  CLI::App* list_cmd = app.add_subcommand("list", "what there is: ops, cases, targets, or known defects of libraries");
+  list_cmd->add_option("what", list_args.what, "ops, cases, targets or known")
       ->required()
-      ->check(CLI::IsMember({"ops", "cases", "targets"}));
+      ->check(CLI::IsMember({"ops", "cases", "targets", "known"}));
   list_cmd->add_option("--level", list_args.level, "cases of this level (default: all)")
       ->check(CLI::IsMember({"quick", "standard", "deep"}));
   list_cmd->add_option("--op", list_args.ops, "only these operations");

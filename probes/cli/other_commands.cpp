@@ -5,6 +5,7 @@
 
 #include "probes/cli/cases.hpp"
 #include "probes/cli/commands.hpp"
+#include "probes/cli/known_defects.hpp"
 #include "probes/run/runner.hpp"
 #include "probes/run/selftest.hpp"
 #include "report/environment.hpp"
@@ -46,6 +47,7 @@ void list_targets(const std::vector<std::string>& libraries) {
 int list(const ListArguments& args) {
   if (args.what == "ops") list_ops();
   if (args.what == "targets") list_targets(args.libraries);
+  if (args.what == "known") list_known();
   if (args.what == "cases")
     for (const ListedCase& c :
          select_cases({args.level.empty() ? "deep" : args.level, args.ops, args.tags, args.case_files, {}}))

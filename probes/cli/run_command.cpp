@@ -13,11 +13,13 @@
 #include "probes/cli/cases.hpp"
 #include "probes/cli/commands.hpp"
 #include "probes/cli/folder.hpp"
+#include "probes/cli/known_defects.hpp"
 #include "probes/library/device_files.hpp"
 #include "probes/library/library.hpp"
 #include "probes/run/device_worker.hpp"
 #include "probes/run/process.hpp"
 #include "probes/run/runner.hpp"
+#include "probes/run/versions.hpp"
 #include "report/census.hpp"
 #include "report/jsonl.hpp"
 #include "report/markdown.hpp"
@@ -100,6 +102,10 @@ void announce(const RunPlan& plan, const fs::path& folder) {
   print(stdout, out);
 }
 
+void add_once(std::vector<std::string>& list, std::string item) {
+  if (std::ranges::find(list, item) == list.end()) list.push_back(std::move(item));
+}
+
 /// The one sentence for what was asked for and could not be tried; empty when there is nothing of the kind.
 std::string why_not(const std::vector<Record>& records) {
   const auto missing = [](const Record& r) { return r.required && r.verdict == report::Verdict::unavailable; };
@@ -152,11 +158,18 @@ int run(const RunArguments& args) {
     refuse_changed_variables(*folder.conditions(), environment);
     environment.command = folder.conditions()->command;  // of the whole run; a resumed part adds nothing to it
     environment.libraries = folder.conditions()->libraries;
+    environment.known_defects = folder.conditions()->known_defects;
   }
   std::vector<Record> records = folder.earlier();
   for (const Record& r : records) plan.done.insert(report::key(r));
   if (!args.quiet) announce(plan, folder.path());
   environment.gpus = gpus_of(plan, args.libraries);
+  const std::vector<KnownDefect> defects = known_defects();
+  const std::vector<report::LibraryIdentity> versions = library_versions(plan.targets, args.deadline_s);
+  for (std::string& line : notices(defects, versions, environment.gpus.empty() ? "" : environment.gpus.front().sm))
+    add_once(environment.known_defects, std::move(line));
+  if (!args.quiet)
+    for (const std::string& line : environment.known_defects) print(stderr, fmt::format("assay: {}\n", line));
   folder.write("environment.json", report::to_json(environment));
   report::RunFacts facts;
   // Set by the launcher of a checkout to the way it was called, so that printed commands can be typed as they are.
@@ -168,9 +181,11 @@ int run(const RunArguments& args) {
   ProgressLine progress(args);
   Runner runner(
       plan,
-      [&](const Record& r) {
-        records.push_back(r);
-        folder.append(r);
+      [&](Record r) {
+        const std::string& said = r.library.version;
+        const std::string version = version_of(versions, r.library.path);
+        r.known_defect = known_defect_of(defects, r, version.empty() ? said : version);
+        folder.append(records.emplace_back(std::move(r)));
       },
       std::ref(progress));
   std::vector<std::string> troubles;

@@ -2,12 +2,14 @@
 // Sets of CUDA files that were installed together, found as files: nothing is loaded. A worker works with one set.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "probes/library/choice.hpp"
+#include "report/gpu.hpp"
 #include "report/record.hpp"
 
 namespace assay {
@@ -54,5 +56,12 @@ std::vector<std::string> warnings(const std::vector<LibrarySet>&, const Surround
 
 /// The same of what a worker really mapped: one soname from two places, one library in two majors.
 std::vector<std::string> warnings(const std::vector<report::LibraryIdentity>& mapped);
+
+/// What a container or a new card brings: a device that the opened libraries were not built for, a driver older than they are,
+/// the shared memory of a container's default. `shared_bytes`: size of /dev/shm, 0 when there is none.
+std::vector<std::string> warnings(const std::vector<report::LibraryIdentity>& opened, const std::vector<report::Gpu>&,
+                                  std::int64_t shared_bytes);
+/// Size of /dev/shm in bytes, 0 when there is none.
+std::int64_t shared_memory_bytes();
 
 }  // namespace assay

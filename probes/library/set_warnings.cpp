@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ways in which a program gets another library than the one it was installed with.
 #include <fmt/format.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -144,6 +145,84 @@ std::vector<std::string> warnings(const std::vector<report::LibraryIdentity>& ma
       out.push_back(fmt::format("one process has {} and {}: two copies of one library", first->second, l.path));
   }
   return out;
+}
+
+namespace {
+
+/// 1208 of "... for CUDA 12.8 ...": major * 100 + minor; 0 when the text does not say. The same of "SM 12.1".
+int number_after(std::string_view text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  if (at == text.npos) return 0;
+  const std::string digits(text.substr(at + words.size(), 8));
+  const std::size_t dot = digits.find('.');
+  if (dot == 0 || dot == digits.npos || digits.find_first_not_of("0123456789") != dot) return 0;
+  const std::string minor = leading_digits(std::string_view(digits).substr(dot + 1));
+  return minor.empty() ? 0 : std::stoi(digits.substr(0, dot)) * 100 + std::stoi(minor);
+}
+
+/// The first CUDA release whose compilers knew this SM (release notes of CUDA 11.8, 12.8, 12.9 and 13.0); 0: older than 11.8.
+int first_cuda(int sm) {
+  switch (sm) {
+    case 809:
+    case 900:
+      return 1108;
+    case 1000:
+    case 1200:
+      return 1208;
+    case 1003:
+    case 1201:
+      return 1209;
+    case 1100:
+      return 1300;
+    default:
+      return 0;
+  }
+}
+
+std::string dotted(int number) {
+  return fmt::format("{}.{}", number / 100, number % 100);
+}
+
+void against_device(const report::LibraryIdentity& l, const report::Gpu& gpu, std::vector<std::string>& out) {
+  const int sm = number_after("SM " + gpu.sm, "SM "), newest = number_after(l.version, "up to SM ");
+  const int cuda = number_after(l.version, "for CUDA "), driver = number_after(gpu.user_driver, "CUDA ");
+  if (l.version.starts_with("driver")) return;
+  if (newest != 0 && sm > newest)
+    out.push_back(
+        fmt::format("{} was built for devices up to SM {}, and {} is SM {}: it compiles for what it meets, code that "
+                    "nobody tested on it; take a newer one",
+                    l.path, dotted(newest), gpu.name, dotted(sm)));
+  else if (newest == 0 && cuda != 0 && cuda < first_cuda(sm))
+    out.push_back(
+        fmt::format("{} is for CUDA {}, and {} (SM {}) is known since CUDA {}: at best the driver compiles its PTX, code "
+                    "that nobody tested on it; take a newer one",
+                    l.path, dotted(cuda), gpu.name, dotted(sm), dotted(first_cuda(sm))));
+  if (cuda / 100 > driver / 100 && driver != 0)
+    out.push_back(
+        fmt::format("{} is for CUDA {}, and the driver is for CUDA {}: install a newer driver, or on a data-centre card "
+                    "the compatibility package",
+                    l.path, dotted(cuda), dotted(driver)));
+}
+
+}  // namespace
+
+std::vector<std::string> warnings(const std::vector<report::LibraryIdentity>& opened, const std::vector<report::Gpu>& gpus,
+                                  std::int64_t shared_bytes) {
+  std::vector<std::string> out;
+  for (const report::LibraryIdentity& l : opened)
+    for (const report::Gpu& gpu : gpus) against_device(l, gpu, out);
+  constexpr std::int64_t default_of_containers = 64 << 20;
+  if (shared_bytes != 0 && shared_bytes <= default_of_containers)
+    out.push_back(
+        fmt::format("/dev/shm holds {} MiB, a container's default: NCCL and data loaders of frameworks die of it (assay "
+                    "does not use it); start the container with --ipc=host or --shm-size",
+                    shared_bytes >> 20));
+  return out;
+}
+
+std::int64_t shared_memory_bytes() {
+  struct statvfs s {};
+  return statvfs("/dev/shm", &s) == 0 ? static_cast<std::int64_t>(s.f_blocks) * static_cast<std::int64_t>(s.f_frsize) : 0;
 }
 
 }  // namespace assay

@@ -18,12 +18,12 @@ std::map<std::string, std::string> device_environment(bool keep_variables) {
   return out;
 }
 
-OpenedSet open_in_worker(const std::map<std::string, std::string>& files) {
+OpenedSet open_in_worker(const std::map<std::string, std::string>& files, double deadline_s) {
   OpenedSet out;
   try {
     const Arena arena;
     Worker worker({.target = "set", .variant = {}, .library = {}, .environment = device_environment(false)}, arena.fd());
-    Answer answer = worker.ask({{"do", "open"}, {"files", files}}, 120);
+    Answer answer = worker.ask({{"do", "open"}, {"files", files}}, deadline_s);
     if (!answer.reply) {
       out.complaints.push_back("opening the set: " + answer.death);
     } else {

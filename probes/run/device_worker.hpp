@@ -22,6 +22,6 @@ struct OpenedSet {
   std::vector<std::string> complaints;  // one sentence for each file that could not be opened
 };
 /// Opens these files (by role) in a process of their own.
-OpenedSet open_in_worker(const std::map<std::string, std::string>& files);
+OpenedSet open_in_worker(const std::map<std::string, std::string>& files, double deadline_s = 120);
 
 }  // namespace assay

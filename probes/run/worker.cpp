@@ -13,6 +13,7 @@
 #include "probes/library/cuda_libraries.hpp"
 #include "probes/library/library.hpp"
 #include "probes/library/nvrtc.hpp"
+#include "probes/library/onednn.hpp"
 #include "probes/ops/op.hpp"
 #include "probes/run/arena.hpp"
 #include "probes/run/process.hpp"
@@ -110,7 +111,7 @@ class Session {
   std::vector<std::unique_ptr<Call>> calls_;
 };
 
-/// For `assay env`: opens a set as a GPU worker would and says what was mapped. What cannot be opened becomes a complaint, the
+/// For `assay env` and the start of a run: opens a set as a GPU worker would and says what was mapped. What cannot be opened becomes a complaint, the
 /// rest goes on. Digests are left out: hashing a cuBLASLt takes seconds.
 void open_set(const std::map<std::string, std::string>& files, Reply& r) {
   const auto trying = [&](const std::string& role, auto open) {
@@ -127,6 +128,9 @@ void open_set(const std::map<std::string, std::string>& files, Reply& r) {
     for (int i = 0; i < cuda::device_count(driver); ++i) r.gpus.push_back(cuda::describe_device(driver, i, nvml));
   });
   trying("nvrtc", [](const std::string& path) { nvrtc::Nvrtc::open(path); });
+  trying("onednn", [](const std::string& path) { onednn::Library::open(path); });
+  for (const char* const family : {"openblas", "blis", "mkl"})
+    trying(family, [](const std::string& path) { Cblas::open(path); });
   try {
     cuda::open_libraries(files);
   } catch (const LibraryError& e) {

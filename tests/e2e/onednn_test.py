@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """oneDNN through the real program: identity, instruction-set levels, the newer major, and the fault that was found in it."""
 import glob
+import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -82,6 +84,31 @@ class Onednn(e2e.EndToEnd):
             self.assertEqual((records[wrong]["verdict"], records[wrong]["label"]), ("fail", "WRONG"))
             self.assertGreater(records[wrong]["comparison"]["worst_got"], 0)
         self.assertEqual(records["onednn:isa=AVX"]["verdict"], "pass")
+
+    @unittest.skipUnless(system() and "2.6" in system() and "avx2" in cpu_flags(), "needs oneDNN 2.6 and AVX2")
+    def test_a_published_defect_is_announced_and_named_with_its_failure_which_stays_one(self):
+        case = "g1:softmax:rows=1,n=1,kind=log"
+        got = self.run_cases(["onednn"], [case], "--libraries", f"onednn={system()}")
+        self.assert_code(got, 1)
+        self.assertIn("your oneDNN 2.6.3 is inside the range of onednn-2.6.3-log-softmax", got.err)
+        (record,) = self.records()
+        self.assertEqual(record["verdict"], "fail")
+        self.assertEqual(record["known_defect"], "onednn-2.6.3-log-softmax: known, fixed in 3.2.0 (docs/found.md)")
+        self.assertIn("onednn-2.6.3-log-softmax", " ".join(self.environment_of()["known_defects"]))
+        self.assert_valid()
+        # The same failure under a list whose range this version lies outside of: a file beside the program wins.
+        program = self.folder / "bin" / "assay"
+        (program.parent / "data").mkdir(parents=True)
+        shutil.copy2(e2e.ASSAY, program)
+        defects = json.loads((pathlib.Path(__file__).parents[2] / "data" / "known_defects.json").read_text(encoding="utf-8"))
+        (entry,) = [d for d in defects if d["id"] == "onednn-2.6.3-log-softmax"]
+        entry["from"], entry["last"] = "2.6.4", "2.9.9"
+        (program.parent / "data" / "known_defects.json").write_text(json.dumps([entry]), encoding="utf-8")
+        other = subprocess.run([program, "run", "--target", "onednn", "--case", case, "--libraries", f"onednn={system()}", "--out", "other"],
+                               cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=120)
+        self.assertEqual((other.returncode, other.stderr), (1, ""))
+        (record,) = self.records("other")
+        self.assertEqual((record["verdict"], record["known_defect"]), ("fail", ""))
 
     @unittest.skipUnless(system() and "2.6" in system() and "avx512f" in cpu_flags(), "needs oneDNN 2.6 and AVX-512")
     def test_the_double_rounding_of_16_bit_softmax_before_onednn_3_5_is_seen(self):
