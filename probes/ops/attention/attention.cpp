@@ -462,6 +462,7 @@ Op make() {
   op.bound = bound;
   op.sampled_rows = sampled_rows;
   op.suspicious = suspicious;
+  op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("attention");
   op.targets = {eigen_target(),
                 cblas_target("openblas", "OpenBLAS's gemm and gemv around a softmax of ours; variants core=NAME, threads=N"),

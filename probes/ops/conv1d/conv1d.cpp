@@ -276,6 +276,7 @@ Op make() {
   op.bound = bound;
   op.sampled_rows = sampled_rows;
   op.suspicious = suspicious;
+  op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("conv1d");
   op.targets = {eigen_target(),
                 cblas_target("openblas", "unrolled signal and OpenBLAS's gemm, opened by path; variants core=NAME, threads=N"),

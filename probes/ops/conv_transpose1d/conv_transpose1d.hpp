@@ -29,6 +29,8 @@ inline DType compute_format(const Call& c) {
   return c.in == DType::f64 ? DType::f64 : DType::f32;
 }
 
+cudnn::Description cudnn_graph(const Problem&);
+
 Op make();
 
 /// Targets, one file each; a library's file adds its target to make().

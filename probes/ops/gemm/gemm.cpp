@@ -295,6 +295,7 @@ Op make() {
   op.problem = problem;
   op.expect = expect;
   op.bound = bound;
+  op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("gemm");
   op.targets = cpu_targets();
   op.targets.push_back(model_target());

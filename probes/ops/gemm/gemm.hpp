@@ -45,6 +45,7 @@ Target model_target();              // "model": correct accumulation models, var
 Target planted_target();            // "planted": one fault per variant, through the real path
 Target kernel_target();             // "kernel": kernels/gemm.cu
 Target simulated_target();          // "sim": own address space, asynchronous queue, late sticky error, workspace
+cudnn::Description cudnn_graph(const Problem&);
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 

@@ -29,6 +29,8 @@ inline DType compute_format(const Call& c) {
   return c.parameters;
 }
 
+cudnn::Description cudnn_graph(const Problem&);
+
 Op make();
 
 /// Targets, one file each; a library's file adds its target to make().

@@ -121,6 +121,7 @@ Op make() {
   op.problem = problem;
   op.expect = expect;
   op.bound = bound;
+  op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("softmax");
   op.targets = {eigen_target(), model_target(), planted_target(), onednn_target(), kernel_target()};
   op.faults = planted_faults();
