@@ -170,7 +170,9 @@ void print_line(const json& entry) {
     said = "ERROR: " + entry["error"].get<std::string>();
   } else {
     const json& first = entry["modes"]["A"];
-    said = fmt::format("{} of {} candidates are plans", planned(entry), entry["candidates"].size());
+    said = fmt::format("{} candidates", entry["candidates"].size());
+    if (!entry["candidates"].empty() && entry["candidates"][0].contains("state"))
+      said = fmt::format("{} of {}", planned(entry), said);
     if (entry["candidates"].empty() && entry.contains("silent")) said += "; " + entry["silent"].front().get<std::string>();
     if (!first.empty()) {
       const json& c = entry["candidates"][first[0].get<std::size_t>()];
@@ -196,7 +198,7 @@ int plan(const PlanArguments& args) {
   int refused = 0, errors = 0, without = 0;
   const json cases = plan_cases(set, ids, version, [&](const json& entry) {
     refused += entry.contains("refused"), errors += entry.contains("error");
-    if (entry.contains("candidates") && set.finalise && planned(entry) == 0) ++without;
+    if (entry.contains("candidates") && (set.finalise ? planned(entry) == 0 : entry["candidates"].empty())) ++without;
     if (!args.json) (whole ? print_whole : print_line)(entry);
   });
   if (args.json) {

@@ -13,6 +13,11 @@ namespace assay {
 /// Throws Unsupported where a note has no bound here.
 Arithmetic cudnn_arithmetic(const cudnn::Candidate&, DType in, DType out, std::int64_t terms, int sm);
 
+/// Exponentials as fast as the device has them: CUDA C++ programming guide, __expf, 2 + floor(abs(1.173 x)) ulp.
+inline void cudnn_functions(Arithmetic& a) {
+  a.function_ulps = 2, a.function_ulps_per_x = 1.173;
+}
+
 struct CudnnFamily {
   std::string summary;
   std::function<cudnn::Description(const Problem&)> graph;  // throws Unsupported

@@ -7,11 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "probes/library/cudnn_graph.hpp"
 #include "probes/ops/problem.hpp"
 #include "probes/ops/target.hpp"
 #include "reference/bound.hpp"
 #include "reference/expected.hpp"
+
+namespace assay::cudnn {
+struct Description;
+}
 
 namespace assay {
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "probes/library/cudnn_graph.hpp"
 #include "probes/ops/embedded_cases.hpp"
 #include "reference/ops/gemm.hpp"
 #include "reference/ops/softmax.hpp"
@@ -473,7 +474,8 @@ Op make() {
                 model_target(),
                 planted_target(),
                 onednn_target(),
-                kernel_target()};
+                kernel_target(),
+                cudnn_target()};
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

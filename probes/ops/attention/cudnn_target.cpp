@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention as a graph of cuDNN: one step for all of it, with its masks, bias, key lengths and log-sum-exp.
+#include "probes/ops/cudnn_target.hpp"
+
 #include "probes/ops/attention/attention.hpp"
 #include "probes/ops/cudnn_graphs.hpp"
 
@@ -49,6 +51,19 @@ cudnn::Description cudnn_graph(const Problem& p) {
   if (c.window > 0) a.left = c.window;
   d.add(step);
   return d;
+}
+
+/// Probabilities go to the second product in the format of its operands.
+Target cudnn_target() {
+  return assay::cudnn_target({.summary = "cuDNN's attention, opened by path",
+                              .graph = cudnn_graph,
+                              .arithmetic = [](const Problem& p, const cudnn::Candidate& plan, int sm) {
+                                const Call c = call_of(p);
+                                Arithmetic a = cudnn_arithmetic(plan, c.in, c.out, c.d, sm);
+                                cudnn_functions(a);
+                                a.scores = DType::f32, a.probabilities = c.in;
+                                return a;
+                              }});
 }
 
 }  // namespace assay::attention

@@ -37,8 +37,6 @@ inline DType compute_format(const Call& c) {
   return c.in == DType::f64 ? DType::f64 : DType::f32;
 }
 
-cudnn::Description cudnn_graph(const Problem&);
-
 Op make();
 
 }  // namespace assay::conv1d

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv1d as a graph of cuDNN: a convolution over two dims, of which the first is 1, and a bias.
+#include "probes/ops/cudnn_target.hpp"
+
 #include "probes/ops/conv1d/conv1d.hpp"
 #include "probes/ops/conv1d/targets.hpp"
 #include "probes/ops/cudnn_graphs.hpp"
@@ -34,6 +36,15 @@ cudnn::Description cudnn_graph(const Problem& p) {
       d.add({.name = "B", .dtype = c.in, .dims = {1, c.cout, 1, 1}, .strides = {c.cout, 1, 1, 1}, .id = cudnn_id(2)});
   d.add({.op = cudnn::Op::add, .inputs = {sum, bias}, .outputs = {d.add(y)}});
   return d;
+}
+
+Target cudnn_target() {
+  return assay::cudnn_target({.summary = "cuDNN's convolution, opened by path",
+                              .graph = cudnn_graph,
+                              .arithmetic = [](const Problem& p, const cudnn::Candidate& plan, int sm) {
+                                const Call c = call_of(p);
+                                return cudnn_arithmetic(plan, c.in, c.out, c.group_in() * c.k, sm);
+                              }});
 }
 
 }  // namespace assay::conv1d

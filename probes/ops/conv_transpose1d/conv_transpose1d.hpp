@@ -29,8 +29,6 @@ inline DType compute_format(const Call& c) {
   return c.in == DType::f64 ? DType::f64 : DType::f32;
 }
 
-cudnn::Description cudnn_graph(const Problem&);
-
 Op make();
 
 /// Targets, one file each; a library's file adds its target to make().
@@ -40,6 +38,8 @@ Target model_target();    // "model": correct variants, variant = name
 Target planted_target();  // "planted": one fault per variant
 Target onednn_target();   // "onednn": its deconvolution, by path
 Target kernel_target();   // "kernel": kernels/conv_transpose1d.cu
+Target cudnn_target();    // "cudnn": its graph API
+cudnn::Description cudnn_graph(const Problem&);
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 

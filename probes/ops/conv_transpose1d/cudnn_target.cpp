@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv_transpose1d as a graph of cuDNN: the gradient, for its data, of the convolution that maps Y to X; then a bias.
+#include "probes/ops/cudnn_target.hpp"
+
 #include "probes/ops/conv_transpose1d/memory.hpp"
 #include "probes/ops/cudnn_graphs.hpp"
 
@@ -39,6 +41,15 @@ cudnn::Description cudnn_graph(const Problem& p) {
       d.add({.name = "B", .dtype = c.in, .dims = {1, c.cout, 1, 1}, .strides = {c.cout, 1, 1, 1}, .id = cudnn_id(2)});
   d.add({.op = cudnn::Op::add, .inputs = {sum, bias}, .outputs = {d.add(y)}});
   return d;
+}
+
+Target cudnn_target() {
+  return assay::cudnn_target({.summary = "cuDNN's gradient of a convolution, opened by path",
+                              .graph = cudnn_graph,
+                              .arithmetic = [](const Problem& p, const cudnn::Candidate& plan, int sm) {
+                                const Call c = call_of(p);
+                                return cudnn_arithmetic(plan, c.in, c.out, c.cin / c.groups * c.k, sm);
+                              }});
 }
 
 }  // namespace assay::conv_transpose1d

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm as a graph of cuDNN: a matmul, then alpha, bias and activation as pointwise steps in fp32.
+#include "probes/ops/cudnn_target.hpp"
+
 #include "probes/ops/cudnn_graphs.hpp"
 #include "probes/ops/gemm/blas.hpp"
 
@@ -62,6 +64,19 @@ cudnn::Description cudnn_graph(const Problem& p) {
     d.add(after[i]);
   }
   return d;
+}
+
+Target cudnn_target() {
+  return assay::cudnn_target({.summary = "cuDNN's matmul with its epilogue, opened by path",
+                              .graph = cudnn_graph,
+                              .arithmetic = [](const Problem& p, const cudnn::Candidate& plan, int sm) {
+                                const Call c = call_of(p);
+                                Arithmetic a = cudnn_arithmetic(plan, c.in, c.out, c.k, sm);
+                                cudnn_functions(a);
+                                // PTX ISA, tanh.approx.f32: relative error 2^-11, which is 2^12 ulp of fp32.
+                                if (c.activation == Activation::gelu_tanh) a.function_ulps = 4096;
+                                return a;
+                              }});
 }
 
 }  // namespace assay::gemm

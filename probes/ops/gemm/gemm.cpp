@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "probes/library/cudnn_graph.hpp"
 #include "probes/ops/embedded_cases.hpp"
 #include "probes/ops/gemm/epilogue.hpp"
 #include "reference/ops/gemm.hpp"
@@ -302,6 +303,7 @@ Op make() {
   op.targets.push_back(planted_target());
   op.targets.push_back(simulated_target());
   op.targets.push_back(kernel_target());
+  op.targets.push_back(cudnn_target());
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

@@ -44,8 +44,9 @@ std::vector<Target> cpu_targets();  // eigen, and CBLAS libraries opened by path
 Target model_target();              // "model": correct accumulation models, variant = model name
 Target planted_target();            // "planted": one fault per variant, through the real path
 Target kernel_target();             // "kernel": kernels/gemm.cu
-Target simulated_target();          // "sim": own address space, asynchronous queue, late sticky error, workspace
+Target cudnn_target();              // "cudnn": its graph API
 cudnn::Description cudnn_graph(const Problem&);
+Target simulated_target();  // "sim": own address space, asynchronous queue, late sticky error, workspace
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 

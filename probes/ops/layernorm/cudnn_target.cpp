@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // layernorm and rmsnorm as graphs of cuDNN. Its layernorm needs a scale and a bias, its rmsnorm a scale: where the case has
 // none they are ones and zeros in memory of ours.
+#include "probes/ops/cudnn_target.hpp"
+
 #include "probes/ops/cudnn_graphs.hpp"
 #include "probes/ops/layernorm/layernorm.hpp"
 
@@ -16,6 +18,7 @@ constexpr std::int64_t id_of_scale = 101, id_of_bias = 102;
 cudnn::Description cudnn_graph(const Problem& p) {
   require_cudnn_formats(p);
   const Call c = call_of(p);
+  if (c.ldx != c.ldy) throw Unsupported("cuDNN's normalisation writes Y with the strides of X");
   cudnn::Description d;
   const auto rows = [&](std::string name, DType t, std::int64_t width, std::int64_t ld, std::size_t operand) {
     return d.add({.name = std::move(name),
@@ -43,6 +46,15 @@ cudnn::Description cudnn_graph(const Problem& p) {
   if (c.stats) step.outputs.push_back(rows("R", c.parameters, 1, 1, c.r));
   d.add(step);
   return d;
+}
+
+Target cudnn_target() {
+  return assay::cudnn_target({.summary = "cuDNN's layer and RMS normalisation, opened by path",
+                              .graph = cudnn_graph,
+                              .arithmetic = [](const Problem& p, const cudnn::Candidate& plan, int sm) {
+                                const Call c = call_of(p);
+                                return cudnn_arithmetic(plan, c.in, c.out, c.n, sm);
+                              }});
 }
 
 }  // namespace assay::layernorm

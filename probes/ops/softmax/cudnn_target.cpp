@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax as a graph of cuDNN: greatest of each row, difference, exp, sum and quotient (log-softmax: difference from the sum's
 // log), all of it in fp32.
+#include "probes/ops/cudnn_target.hpp"
+
 #include "probes/ops/cudnn_graphs.hpp"
 #include "probes/ops/softmax/softmax.hpp"
 
@@ -30,6 +32,17 @@ cudnn::Description cudnn_graph(const Problem& p) {
   d.add({.op = log, .inputs = {z}, .outputs = {log_z}});
   d.add({.op = subtract, .inputs = {shifted, log_z}, .outputs = {y}});
   return d;
+}
+
+Target cudnn_target() {
+  return assay::cudnn_target({.summary = "a softmax of cuDNN's pointwise steps and reductions, opened by path",
+                              .graph = cudnn_graph,
+                              .arithmetic = [](const Problem& p, const cudnn::Candidate& plan, int sm) {
+                                const Call c = call_of(p);
+                                Arithmetic a = cudnn_arithmetic(plan, c.in, c.out, c.n, sm);
+                                cudnn_functions(a);
+                                return a;
+                              }});
 }
 
 }  // namespace assay::softmax
