@@ -19,7 +19,8 @@ inline std::int64_t cudnn_id(std::size_t operand) {
 /// Throws Unsupported for formats and sizes that no graph here has.
 inline void require_cudnn_formats(const Problem& p) {
   for (const Operand& o : p.operands) {
-    if (o.dtype == DType::f64) throw Unsupported("the graphs for cuDNN compute in fp32; there is none for fp64");
+    if (o.dtype != DType::f32 && o.dtype != DType::bf16 && o.dtype != DType::f16)
+      throw Unsupported("the graphs for cuDNN take fp32, bf16 and fp16, and compute in fp32");
     if (element_count(o) == 0) throw Unsupported("cuDNN has no tensor without elements, and " + o.role + " has none");
   }
 }
