@@ -331,6 +331,7 @@ struct Graph::Parts {
   OpenGraph graph;
   std::shared_ptr<fe::DeviceProperties> properties;
   cudnnHandle_t handle = nullptr;
+  std::string text;
   std::vector<Candidate> candidates;
 
   Parts(const Description& d, int sm) {
@@ -344,6 +345,10 @@ struct Graph::Parts {
 
   void lower() {
     check(graph.validate(), "checking the graph");
+    // Now: lowering attention transposes K in place.
+    nlohmann::json out;
+    graph.serialize(out);
+    text = out.dump();
     check(handle == nullptr ? graph.build_operation_graph() : graph.build_operation_graph(handle), "making the graph");
   }
 
@@ -390,9 +395,7 @@ Graph::~Graph() = default;
 Graph::Graph(Graph&&) noexcept = default;
 
 std::string Graph::json() const {
-  nlohmann::json out;
-  parts_->graph.serialize(out);
-  return out.dump();
+  return parts_->text;
 }
 
 std::int64_t Graph::engine_count() const {
