@@ -293,7 +293,11 @@ cudnnHandle_t handle_of_context() {
   static std::mutex mutex;
   static cudnnHandle_t handle = nullptr;
   const std::lock_guard lock(mutex);
-  if (handle == nullptr) check(fe::detail::create_handle(&handle), "starting cuDNN on the device");
+  if (handle != nullptr) return handle;
+  if (const cudnnStatus_t status = fe::detail::create_handle(&handle); status != CUDNN_STATUS_SUCCESS)
+    throw LibraryError(
+        "cuDNN does not start on this device with this driver: " +
+        one_line(std::string(fe::detail::get_error_string(status)) + " " + fe::detail::get_last_error_string_()));
   return handle;
 }
 

@@ -31,14 +31,15 @@ SUCCEEDS(cuFuncSetAttribute)
     return 34;            \
   }
 // What cuDNN 9 looks for before it agrees to use a driver.
-#define EACH(X)                                                                                                                \
-  X(cuInit)                                                                                                                    \
-  X(cuDriverGetVersion) X(cuGetErrorString) X(cuGetErrorName) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetAttribute)       \
-      X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxReset) X(cuCtxGetLimit) X(cuCtxPushCurrent) \
-          X(cuCtxPopCurrent) X(cuCtxGetDevice) X(cuCtxGetCurrent) X(cuStreamSynchronize) X(cuStreamGetCtx)                     \
-              X(cuModuleGetGlobal_v2) X(cuMemcpyDtoH_v2) X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLaunchCooperativeKernel)    \
-                  X(cuFuncGetAttribute) X(cuKernelGetAttribute) X(cuTensorMapEncodeTiled)                                      \
-                      X(cuOccupancyMaxPotentialClusterSize) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLinkCreate)     \
-                          X(cuLinkCreate_v2) X(cuLinkAddFile_v2) X(cuLinkAddData) X(cuLinkAddData_v2) X(cuLinkComplete)        \
-                              X(cuLinkDestroy) X(cuLibraryLoadFromFile) X(cuGetProcAddress_v2)
+// clang-format off
+#define EACH(X) \
+  X(cuInit) X(cuDriverGetVersion) X(cuGetErrorString) X(cuGetErrorName) X(cuDeviceGet) X(cuDeviceGetCount) \
+  X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxReset) \
+  X(cuCtxGetLimit) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice) X(cuCtxGetCurrent) X(cuStreamSynchronize) \
+  X(cuStreamGetCtx) X(cuModuleGetGlobal_v2) X(cuMemcpyDtoH_v2) X(cuLaunchKernel) X(cuLaunchKernelEx) \
+  X(cuLaunchCooperativeKernel) X(cuFuncGetAttribute) X(cuKernelGetAttribute) X(cuTensorMapEncodeTiled) \
+  X(cuOccupancyMaxPotentialClusterSize) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLinkCreate) X(cuLinkCreate_v2) \
+  X(cuLinkAddFile_v2) X(cuLinkAddData) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkDestroy) X(cuLibraryLoadFromFile) \
+  X(cuGetProcAddress_v2)
+// clang-format on
 EACH(REFUSES)

@@ -19,7 +19,6 @@ PLANNED = (
     "g1:conv1d:n=2,cin=16,cout=16,l=40,k=3,padl=2,groups=16,layout=nlc,in=bf16",
     "g1:conv_transpose1d:n=2,cin=8,cout=16,l=13,k=4,stride=2,padl=1,padr=1",
     "g1:gemm:m=64,n=48,k=512,in=bf16,bias=1,act=relu",
-    "g1:layernorm:rows=9,n=256,gamma=1,beta=1",
     "g1:layernorm:rows=9,n=256,kind=rms,gamma=1,in=bf16,stats=1",
     "g1:attention:hq=4,hkv=2,sq=64,skv=128,d=64,in=bf16,lse=1,mask=causal",
 )
