@@ -67,6 +67,22 @@ function(assay_embed_known_defects target)
   target_sources(${target} PRIVATE ${generated})
 endfunction()
 
+# assay_embed_devices(target): every description of a device (data/device-properties) becomes a string in the binary.
+function(assay_embed_devices target)
+  set(generated ${CMAKE_BINARY_DIR}/embedded_devices.cpp)
+  set(body "#include \"probes/ops/embedded_devices.hpp\"\nnamespace assay {\nstatic constexpr EmbeddedDevice all[] = {\n")
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/data/device-properties/*.json)
+  foreach(file IN LISTS files)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(READ ${file} text)
+    get_filename_component(name ${file} NAME_WE)
+    string(APPEND body "    {\"${name}\", R\"DEVICE(${text})DEVICE\"},\n")
+  endforeach()
+  string(APPEND body "};\nstd::span<const EmbeddedDevice> embedded_devices() {\n  return all;\n}\n}  // namespace assay\n")
+  file(GENERATE OUTPUT ${generated} CONTENT "${body}")
+  target_sources(${target} PRIVATE ${generated})
+endfunction()
+
 # assay_embed_kernels(target): the text of every kernel file and of what it includes becomes a string in the binary.
 function(assay_embed_kernels target)
   set(generated ${CMAKE_BINARY_DIR}/embedded_kernels.cpp)

@@ -5,6 +5,7 @@
 #   tools/fetch_wheels.sh            the small ones (40 MB)
 #   tools/fetch_wheels.sh --large    also those inside big wheels (another 195 MB)
 #   tools/fetch_wheels.sh --cuda     headers and run-time compiler of CUDA 12.8, NVML headers of 13 (90 MB), and nothing else
+#   tools/fetch_wheels.sh --frontend headers of cudnn-frontend (2 MB), with which the cuDNN part of assay is built
 #   tools/fetch_wheels.sh --list     the library files that are in the cache now
 # Exit code: 0 everything asked for is there, 1 something could not be fetched.
 set -u
@@ -28,6 +29,11 @@ nvidia-nvml-dev-cu12 12.8.90 051ea91b21d08447d1c6bb0f6f7b3c50339e79d45ef60ae1f71
 nvidia-nvml-dev 13.5.37 7394fcbefa9ba537e8238cbb1caa4cd2db6bbfbff208d217a8a884947113ae6d nvidia/cu13/include headers-of-NVML-13.5
 '
 
+# Headers only; MIT, and since 1.32 Apache-2.0 and MIT.
+frontend='
+nvidia-cudnn-frontend 1.32.0 c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0 include headers-of-cudnn-frontend
+'
+
 if [ "${1:-}" = --list ]; then
   for file in "$cache"/*/lib/libdnnl.so.[0-9]; do ! [ -e "$file" ] || echo "$file"; done
   exit 0
@@ -35,6 +41,7 @@ fi
 wanted=$small
 if [ "${1:-}" = --large ]; then wanted=$small$large; fi
 if [ "${1:-}" = --cuda ]; then wanted=$cuda; fi
+if [ "${1:-}" = --frontend ]; then wanted=$frontend; fi
 
 # fetch PACKAGE VERSION SHA256 MEMBER: the member's files end up in $cache/PACKAGE-VERSION/{lib,include}.
 fetch() {

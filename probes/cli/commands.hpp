@@ -45,6 +45,15 @@ int selftest(const SelftestArguments&);
 
 /// compare and report, which read finished runs: their options and what they do; the exit code goes to `code`.
 void add_finished_commands(CLI::App&, int& code);
+/// What cuDNN would offer for cases on a device that is not here.
+struct PlanArguments {
+  std::string arch, cudnn, level = "quick";
+  bool level_given = false, json = false, quick_look = false;
+  std::vector<std::string> ops, cases, tags, libraries;
+};
+int plan(const PlanArguments&);
+/// Differences between two outputs of plan --json; 0 none, 1 some.
+int plan_diff(const std::string& a, const std::string& b);
 
 /// Hidden, for tests/gpu/run: digests over the outputs of our kernels in a run folder; what = "inputs" or "traps":
 /// device-made inputs against the host's, compiler traps in every build.

@@ -107,6 +107,30 @@ int dispatch(int argc, char** argv) {
   env_cmd->add_option("--libraries", env_libraries, "as in run");
   env_cmd->callback([&] { code = env(env_libraries, env_json); });
 
+  PlanArguments plan_args;
+  CLI::App* plan_cmd = app.add_subcommand("plan", "engines that cuDNN would offer on a GPU that need not be here");
+  plan_cmd->add_option("--arch", plan_args.arch, "sm_120, or a device: rtx-5090, b200, ..., or a JSON file of its properties");
+  plan_cmd->add_option("--cudnn", plan_args.cudnn, "the libcudnn.so.9 to ask (default: the one found, as in run)");
+  CLI::Option* plan_level = plan_cmd->add_option("--level", plan_args.level, "cases of this level")
+                                ->check(CLI::IsMember({"quick", "standard", "deep"}))
+                                ->capture_default_str();
+  plan_cmd->add_option("--op", plan_args.ops, "only these operations");
+  plan_cmd->add_option("--tag", plan_args.tags, "only cases with a tag that starts so");
+  plan_cmd->add_option("--case", plan_args.cases, "exactly this case id (repeatable); without --level nothing else is planned");
+  plan_cmd->add_option("--libraries", plan_args.libraries, "as in run");
+  plan_cmd->add_flag("--list-only", plan_args.quick_look, "do not make the candidates plans: faster, workspace unknown");
+  plan_cmd->add_flag("--json", plan_args.json, "everything, as JSON; plan diff compares two of them");
+  plan_cmd->require_subcommand(0, 1);
+  std::string plan_a, plan_b;
+  CLI::App* diff_cmd = plan_cmd->add_subcommand("diff", "what differs between two outputs of plan --json");
+  diff_cmd->add_option("a", plan_a, "output of plan --json")->required();
+  diff_cmd->add_option("b", plan_b, "another")->required();
+  diff_cmd->callback([&] { code = plan_diff(plan_a, plan_b); });
+  plan_cmd->callback([&] {
+    plan_args.level_given = plan_level->count() > 0;
+    if (diff_cmd->count() == 0) code = plan(plan_args);
+  });
+
   SelftestArguments selftest_args;
   CLI::App* selftest_cmd = app.add_subcommand("selftest", "planted faults and correct models through the real path");
   selftest_cmd->add_option("--seeds", selftest_args.fault_seeds, "seeds per planted fault")

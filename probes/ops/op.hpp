@@ -12,6 +12,10 @@
 #include "reference/bound.hpp"
 #include "reference/expected.hpp"
 
+namespace assay::cudnn {
+struct Description;
+}
+
 namespace assay {
 
 /// Host storage of every operand, in the order of Problem::operands.
@@ -41,6 +45,8 @@ struct Op {
   /// A cheap look at the whole main output of a problem that is judged on rows: true when something is out of line, and the
   /// whole of it must be judged after all. It decides nothing by itself, so it cannot raise a false alarm.
   std::function<bool(const Problem&, Storage inputs, std::span<const std::byte> output)> suspicious{};
+  /// The problem as a graph for cuDNN; unset: cuDNN has nothing like it. Throws Unsupported.
+  std::function<cudnn::Description(const Problem&)> cudnn_graph{};
   std::string_view cases;  // the op's case list, embedded
   std::vector<Target> targets;
   std::vector<PlantedFault> faults;         // variants of its target "planted"

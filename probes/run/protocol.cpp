@@ -176,6 +176,7 @@ json to_json(const Reply& r) {
   for (const cuda::DeviceInfo& d : r.devices)
     j["devices"].push_back({d.ordinal, d.sm, d.multiprocessors, d.ecc, d.clock_mhz, d.driver_version, d.memory_gib, d.name});
   for (const report::Gpu& g : r.gpus) j["gpus"].push_back(report::to_json(g));
+  if (!r.plan.empty()) j["plan"] = r.plan;
   if (!r.complaints.empty()) j["complaints"] = r.complaints;
   if (!r.libraries.empty()) {
     j["libraries"] = json::array();
@@ -206,6 +207,7 @@ Reply reply_from_json(const json& j) {
       r.devices.push_back({d.at(0), d.at(1), d.at(2), d.at(3), d.at(4), d.at(5), d.at(6), d.at(7)});
   if (j.contains("gpus"))
     for (const json& g : j["gpus"]) r.gpus.push_back(report::gpu_from_json(g.get<std::string>()));
+  if (j.contains("plan")) r.plan = j["plan"];
   if (j.contains("complaints")) r.complaints = j["complaints"].get<std::vector<std::string>>();
   if (j.contains("libraries"))
     for (const json& l : j["libraries"]) r.libraries.push_back(library_from_json(l));

@@ -49,6 +49,7 @@ struct Reply {
   std::vector<cuda::DeviceInfo> devices;           // what the driver describes, when asked
   std::vector<report::Gpu> gpus;                   // the same with everything that a record says, when a set was opened
   std::vector<std::string> complaints;             // of files that could not be opened
+  std::string plan;                                // what cuDNN offers for a case, JSON
 };
 
 nlohmann::json to_json(const PrepareRequest&);

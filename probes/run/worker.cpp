@@ -16,6 +16,7 @@
 #include "probes/library/onednn.hpp"
 #include "probes/ops/op.hpp"
 #include "probes/run/arena.hpp"
+#include "probes/run/plan.hpp"
 #include "probes/run/process.hpp"
 #include "probes/run/protocol.hpp"
 
@@ -192,6 +193,8 @@ int worker_main() {
         r.devices = cuda::describe_devices(cuda::Driver::open(request.at("driver")));
       } else if (what == "open") {
         open_set(request.at("files").get<std::map<std::string, std::string>>(), r);
+      } else if (what == "plan") {
+        r.plan = plan_case(plan_set_from_json(request.at("set")), request.at("case")).dump();
       } else if (what == "libraries") {
         std::vector<report::LibraryIdentity> now = mapped_libraries();
         if (now.size() != known.size()) r.libraries = known = std::move(now);

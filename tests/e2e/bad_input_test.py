@@ -40,6 +40,21 @@ class BadCases(e2e.EndToEnd):
         self.assertIn("GiB", self.report())
 
 
+class BadPlans(e2e.EndToEnd):
+    def test_a_plan_for_something_unknown_is_refused(self):
+        built = "no cuDNN part" not in str(self.assay("plan", "--arch", "sm_30"))
+        for arguments, words in ((["plan"], ["--arch", "rtx-5090"]), (["plan", "--arch", "sm_30"], ["sm_30", "rtx-5090"]),
+                                 (["plan", "--arch", __file__], ["JSON"]),
+                                 (["plan", "--arch", "sm_120", "--cudnn", "/nosuch"], ["/nosuch"])):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(self.assay(*arguments), *(words if built else ["no cuDNN part"]))
+
+    def test_two_files_that_are_no_plans_are_not_compared(self):
+        for file, word in (("/nosuch", "cannot read"), (__file__, "is not JSON")):
+            with self.subTest(file=file):
+                self.assert_refused(self.assay("plan", "diff", file, file), word)
+
+
 class BadChoices(e2e.EndToEnd):
     def test_unknown_names_are_refused_with_what_there_is(self):
         for arguments, words in ((["--target", "nosuch", "--case", TINY], ["nosuch", "eigen", "assay list targets"]),

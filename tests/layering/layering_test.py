@@ -32,6 +32,8 @@ THIRD_PARTY = {
     "kernels": re.compile(r"$^"),
     "probes": re.compile(r"(nlohmann/|fmt/|CLI/|Eigen/|omp\.h$|[a-z]?mmintrin\.h$|immintrin\.h$)"),
 }
+# The one file that may include headers of NVIDIA's: cudnn-frontend, which itself includes cudnn.h.
+CUDA_ALLOWED = {"probes/library/cudnn_graph.cpp": ("cudnn_frontend.h",)}
 KNOWN_THIRD_PARTY = re.compile(r"(Eigen/|nlohmann/|fmt/|CLI/|doctest/|xxhash\.h$|omp\.h$|[a-z]?mmintrin\.h$|immintrin\.h$|boost/|gtest/)")
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include\b[ \t]*(\S[^\n]*)', re.M)
@@ -62,7 +64,7 @@ def include_problem(where, target, quoted):
         return f"{key} may include only {', '.join(folders)}"
     if quoted:
         return "is not named from the top, such as reference/dtype.hpp"
-    if CUDA.match(target):
+    if CUDA.match(target) and target not in CUDA_ALLOWED.get(where, ()):
         return "is a CUDA header: declarations of our own serve every toolkit"
     if KNOWN_THIRD_PARTY.match(target) and not THIRD_PARTY[top].match(target):
         return f"{top} does not use this library"
@@ -151,6 +153,8 @@ def self_check(root):
         (append("reference/dtype.hpp", "\n#include <unistd.h>\n"), "uses only the C++ standard library"),
         (append("report/record.hpp", "\n#include <Eigen/Core>\n"), "does not use this library"),
         (append("probes/ops/case.hpp", "\n#include <cuda_runtime.h>\n"), "is a CUDA header"),
+        (append("probes/library/cudnn_graph.hpp", "\n#include <cudnn_frontend.h>\n"), "is a CUDA header"),
+        (append("probes/library/cudnn_graph.cpp", "\n#include <cuda.h>\n"), "is a CUDA header"),
         (append("probes/ops/case.hpp", "\n#include SOME_FILE\n"), "includes a macro"),
         (folder("probes/ops/unlisted"), "probes/ops/unlisted/ is no op"),
         (lambda copy: (copy / "reference/ops/unlisted.hpp").write_text(""), "reference/ops/unlisted.hpp is no op"),

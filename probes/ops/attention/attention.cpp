@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "probes/library/cudnn_graph.hpp"
 #include "probes/ops/embedded_cases.hpp"
 #include "reference/ops/gemm.hpp"
 #include "reference/ops/softmax.hpp"
@@ -462,6 +463,7 @@ Op make() {
   op.bound = bound;
   op.sampled_rows = sampled_rows;
   op.suspicious = suspicious;
+  op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("attention");
   op.targets = {eigen_target(),
                 cblas_target("openblas", "OpenBLAS's gemm and gemv around a softmax of ours; variants core=NAME, threads=N"),
@@ -472,7 +474,8 @@ Op make() {
                 model_target(),
                 planted_target(),
                 onednn_target(),
-                kernel_target()};
+                kernel_target(),
+                cudnn_target()};
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

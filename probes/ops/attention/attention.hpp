@@ -61,6 +61,8 @@ Target model_target();    // "model": correct variants, variant = name
 Target planted_target();  // "planted": one fault per variant
 Target onednn_target();   // "onednn": its matmul, softmax and matmul, by path
 Target kernel_target();   // "kernel": kernels/attention.cu
+Target cudnn_target();    // "cudnn": its graph API
+cudnn::Description cudnn_graph(const Problem&);
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 

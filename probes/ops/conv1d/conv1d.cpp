@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "probes/library/cudnn_graph.hpp"
 #include "probes/ops/conv1d/targets.hpp"
 #include "probes/ops/embedded_cases.hpp"
 #include "reference/ops/conv1d.hpp"
@@ -276,6 +277,7 @@ Op make() {
   op.bound = bound;
   op.sampled_rows = sampled_rows;
   op.suspicious = suspicious;
+  op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("conv1d");
   op.targets = {eigen_target(),
                 cblas_target("openblas", "unrolled signal and OpenBLAS's gemm, opened by path; variants core=NAME, threads=N"),
@@ -286,7 +288,8 @@ Op make() {
                 model_target(),
                 planted_target(),
                 onednn_target(),
-                kernel_target()};
+                kernel_target(),
+                cudnn_target()};
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

@@ -12,9 +12,11 @@ namespace assay::conv1d {
 Target eigen_target();                                       // "eigen": the control
 Target cblas_target(std::string name, std::string summary);  // unrolled signal, then the library's ?gemm
 Target onednn_target();                                      // "onednn": its convolution, by path
-Target kernel_target();                                      // "kernel": kernels/conv1d.cu
-Target model_target();                                       // "model": correct variants, variant = name
-Target planted_target();                                     // "planted": one fault per variant
+Target cudnn_target();                                       // "cudnn": its graph API
+cudnn::Description cudnn_graph(const Problem&);
+Target kernel_target();   // "kernel": kernels/conv1d.cu
+Target model_target();    // "model": correct variants, variant = name
+Target planted_target();  // "planted": one fault per variant
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 

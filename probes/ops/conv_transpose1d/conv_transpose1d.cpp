@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "probes/library/cudnn_graph.hpp"
 #include "probes/ops/embedded_cases.hpp"
 #include "reference/ops/conv_transpose1d.hpp"
 
@@ -211,8 +212,10 @@ Op make() {
   op.problem = problem;
   op.expect = expect;
   op.bound = bound;
+  op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("conv_transpose1d");
-  op.targets = {eigen_target(), cblas_target(), model_target(), planted_target(), onednn_target(), kernel_target()};
+  op.targets = {eigen_target(),  cblas_target(),  model_target(), planted_target(),
+                onednn_target(), kernel_target(), cudnn_target()};
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

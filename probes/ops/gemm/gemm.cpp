@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "probes/library/cudnn_graph.hpp"
 #include "probes/ops/embedded_cases.hpp"
 #include "probes/ops/gemm/epilogue.hpp"
 #include "reference/ops/gemm.hpp"
@@ -295,6 +296,7 @@ Op make() {
   op.problem = problem;
   op.expect = expect;
   op.bound = bound;
+  op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("gemm");
   op.targets = cpu_targets();
   op.targets.push_back(model_target());
@@ -303,6 +305,7 @@ Op make() {
   op.targets.push_back(cublaslt_target());
   op.targets.push_back(kernel_target());
   op.targets.push_back(cublas_target());
+  op.targets.push_back(cudnn_target());
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

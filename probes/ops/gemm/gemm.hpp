@@ -46,7 +46,9 @@ Target planted_target();            // "planted": one fault per variant, through
 Target cublaslt_target();           // "cublaslt": cuBLASLt on a GPU, opened by path
 Target kernel_target();             // "kernel": kernels/gemm.cu
 Target cublas_target();             // "cublas": cuBLAS, opened by path
-Target simulated_target();          // "sim": own address space, asynchronous queue, late sticky error, workspace
+Target cudnn_target();              // "cudnn": its graph API
+cudnn::Description cudnn_graph(const Problem&);
+Target simulated_target();  // "sim": own address space, asynchronous queue, late sticky error, workspace
 std::vector<PlantedFault> planted_faults();
 std::vector<std::string> clean_cases();
 

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "probes/library/cudnn_graph.hpp"
 #include "probes/ops/embedded_cases.hpp"
 #include "reference/ops/layernorm.hpp"
 
@@ -163,8 +164,9 @@ Op make() {
   op.problem = problem;
   op.expect = expect;
   op.bound = bound;
+  op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("layernorm");
-  op.targets = {eigen_target(), model_target(), planted_target(), onednn_target(), kernel_target()};
+  op.targets = {eigen_target(), model_target(), planted_target(), onednn_target(), kernel_target(), cudnn_target()};
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "probes/library/cudnn_graph.hpp"
 #include "probes/ops/embedded_cases.hpp"
 #include "reference/ops/softmax.hpp"
 
@@ -121,8 +122,9 @@ Op make() {
   op.problem = problem;
   op.expect = expect;
   op.bound = bound;
+  op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("softmax");
-  op.targets = {eigen_target(), model_target(), planted_target(), onednn_target(), kernel_target()};
+  op.targets = {eigen_target(), model_target(), planted_target(), onednn_target(), kernel_target(), cudnn_target()};
   op.faults = planted_faults();
   op.selftest_clean = clean_cases();
   return op;
