@@ -16,7 +16,6 @@ namespace {
 
 constexpr double lambda = 8;         // Hoeffding: P(|d| > lambda |E|) <= 2 exp(-lambda^2 / 2) = 2.5e-14
 constexpr double robust_sigmas = 7;  // what stands out among its fellows, whatever the bound says
-constexpr std::int64_t most_outstanding = 32;
 constexpr std::int64_t row_samples = 16;
 constexpr std::int64_t most_examined = std::int64_t{1} << 20;
 constexpr std::int64_t most_rounded = 4096;  // exact results that needed rounding, computed one by one
@@ -31,7 +30,7 @@ View view_of(const Operand& o, std::span<const std::byte> storage, std::int64_t 
 /// Flags of one side: per panel, the lines of it that are out of bounds.
 struct Flags {
   std::vector<std::vector<std::int64_t>> lines;  // per panel, sorted
-  std::int64_t count = 0;
+  std::int64_t count = 0, beyond_bound = 0;
   double sigma = 0, smallest = 0;  // noise over statistic; median size of a certain find
 };
 
@@ -92,8 +91,7 @@ Flags flag_inexact(const FinishedGemm& g, const Combinations& c, std::int64_t k)
     else if (f.sigma > 0 && relative[i] > robust_sigmas * f.sigma)
       outstanding.push_back(i);
   }
-  std::ranges::sort(outstanding, std::greater{}, [&](std::size_t i) { return relative[i]; });
-  if (std::ssize(outstanding) > most_outstanding) outstanding.resize(most_outstanding);
+  f.beyond_bound = std::ssize(flagged);
   flagged.insert(flagged.end(), outstanding.begin(), outstanding.end());
   std::ranges::sort(flagged);
   for (const std::size_t i : flagged) add_flag(f, c, i);
@@ -111,6 +109,7 @@ Flags flag_exact(const Combinations& c) {
   f.lines.resize(static_cast<std::size_t>(c.panels));
   for (std::size_t i = 0; i < c.left_over[0].size(); ++i)
     if (!(c.left_over[0][i] == 0 && c.left_over[1][i] == 0)) add_flag(f, c, i);
+  f.beyond_bound = f.count;
   return f;
 }
 
@@ -220,6 +219,7 @@ void verify_entry(Entry& e, std::uint64_t seed, Verification& v) {
   const std::int64_t k = e.product.a.columns;
   const Flags rows = g.exact ? flag_exact(right) : flag_inexact(g, right, k);
   v.flagged_rows += rows.count;
+  v.beyond_bound += rows.beyond_bound;
   v.smallest_fault = std::max(v.smallest_fault, rows.smallest);
   v.sigma = std::max(v.sigma, rows.sigma);  // in units of the gate here
   if (rows.count == 0 && e.wrong.empty()) return;

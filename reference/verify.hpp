@@ -46,6 +46,7 @@ struct Verification {
   /// tensors are those of the sampled rows, or of suspects when theirs are worse.
   Discrepancy found;
   std::int64_t flagged_rows = 0, flagged_columns = 0;  // lines of one panel whose combination was out of bounds
+  std::int64_t beyond_bound = 0;            // of flagged_rows: those that no correct product leaves; the others only stand out
   std::int64_t suspects = 0, examined = 0;  // elements where flagged rows meet flagged columns, and how many were computed
   double sigma = 0, sigma_gate = 0;         // noise of the combinations in units of the statistic (section 3.7); 0: no gate
   bool sigma_exceeded = false;              // the whole product is less exact than declared

@@ -4,13 +4,16 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <stdexcept>
 
 #include "reference/ops/gemm.hpp"
+#include "reference/verify_kernel.hpp"
 
 namespace assay::reference {
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Places = std::vector<std::int64_t>;
 
 /// Bits of C at rows x columns, packed as an operand of its own.
@@ -102,28 +105,126 @@ std::vector<double> take_columns(const View& v, const Places& columns) {
   return out;
 }
 
-/// One tile of columns of the sampled rows: the value and both magnitudes, without alpha.
+constexpr std::int64_t most_rows = 16, strip_columns = 256, strip_depth = 64;
+
+/// The sampled rows of A by columns, (k, 16), zeros where there are fewer: as they are, |a| and a^2.
+template <class T>
+struct Left {
+  using Value = T;
+  std::vector<T> abs, square;
+};
+struct LeftRows {
+  std::vector<double> value;
+  Left<float> narrow;
+  Left<double> wide;
+  double largest = 0, least = 0;  // magnitudes; least nonzero
+};
+
+LeftRows left_rows(const View& a, const Places& rows) {
+  const std::vector<double> taken = take_rows(a, rows);
+  LeftRows left;
+  left.value.resize(static_cast<std::size_t>(a.columns * most_rows));
+  left.least = std::numeric_limits<double>::infinity();
+  for (std::int64_t i = 0; i < std::ssize(rows); ++i)
+    for (std::int64_t l = 0; l < a.columns; ++l) {
+      const double x = taken[static_cast<std::size_t>(i * a.columns + l)];
+      left.value[static_cast<std::size_t>(l * most_rows + i)] = x;
+      left.largest = std::max(left.largest, std::fabs(x));
+      if (x != 0) left.least = std::min(left.least, std::fabs(x));
+    }
+  const auto take = [&](auto& to) {
+    using T = typename std::remove_reference_t<decltype(to)>::Value;
+    to.abs.resize(left.value.size()), to.square.resize(left.value.size());
+    for (std::size_t i = 0; i < left.value.size(); ++i) {
+      to.abs[i] = static_cast<T>(std::fabs(left.value[i]));
+      to.square[i] = static_cast<T>(left.value[i] * left.value[i]);
+    }
+  };
+  take(left.narrow), take(left.wide);
+  return left;
+}
+
+/// Sums of a strip of columns of the sampled rows, (16, strip_columns): value and magnitudes, without alpha.
 struct Sums {
-  Matrix value, abs, square;
+  std::vector<double> value, abs, square;
   double largest = 0;  // |b|
 };
 
-Sums sums_of(const View& b, const Matrix& a, const Matrix& abs_a, const Matrix& square_a, std::int64_t column,
-             std::int64_t width, Matrix& tile) {
-  constexpr std::int64_t depth = 128;
-  Sums s{Matrix::Zero(a.rows(), width), Matrix::Zero(a.rows(), width), Matrix::Zero(a.rows(), width), 0};
-  for (std::int64_t l = 0; l < b.rows; l += depth) {
-    const std::int64_t rows = std::min(depth, b.rows - l);
-    tile.resize(rows, width);
-    load_tile(b, l, rows, column, width, tile.data(), width);
-    s.value.noalias() += a.middleCols(l, rows) * tile;
-    tile = tile.cwiseAbs();
-    s.largest = std::max(s.largest, tile.maxCoeff());
-    s.abs.noalias() += abs_a.middleCols(l, rows) * tile;
-    tile = tile.cwiseAbs2();
-    s.square.noalias() += square_a.middleCols(l, rows) * tile;
+/// Of one block: |b| or b^2, and the two sums, in T.
+template <class T>
+struct Scratch {
+  std::vector<T> b = std::vector<T>(strip_depth * strip_columns), abs = std::vector<T>(most_rows * strip_columns), square = abs;
+};
+
+/// What magnitudes of one block of the strip add, summed in T; own.b holds |b|.
+template <class T>
+void add_magnitudes(const Left<T>& left, std::int64_t l, std::int64_t depth, Scratch<T>& own, Sums& s) {
+  auto& [b, abs, square] = own;
+  std::ranges::fill(abs, T(0)), std::ranges::fill(square, T(0));
+  const auto product = [&](const std::vector<T>& a, std::vector<T>& c) {
+    multiply_add<T>(a.data() + l * most_rows, 1, most_rows, most_rows, b.data(), strip_columns, strip_columns, depth, c.data(),
+                    strip_columns);
+  };
+  product(left.abs, abs);
+  for (T& x : b) x *= x;
+  product(left.square, square);
+  for (std::size_t i = 0; i < abs.size(); ++i)
+    s.abs[i] += static_cast<double>(abs[i]), s.square[i] += static_cast<double>(square[i]);
+}
+
+/// Whether no |ab| and no (ab)^2 can leave the normal numbers of fp32, nor can their sums.
+bool fp32_suffices(const LeftRows& left, double largest, double least, std::int64_t k) {
+  const double high = std::max({left.largest, largest, left.largest * largest}),
+               low = std::min({left.least, least, left.least * least});
+  return low >= 0x1p-60 && high * high * static_cast<double>(k) <= 0x1p120;
+}
+
+Sums sums_of(const View& b, const LeftRows& left, std::int64_t column, std::int64_t width) {
+  const auto count = static_cast<std::size_t>(most_rows * strip_columns);
+  Sums s{std::vector<double>(count), std::vector<double>(count), std::vector<double>(count), 0};
+  std::vector<double> tile(static_cast<std::size_t>(strip_depth * strip_columns));  // columns beyond `width` stay zero
+  Scratch<float> narrow;
+  Scratch<double> wide;
+  for (std::int64_t l = 0; l < b.rows; l += strip_depth) {
+    const std::int64_t depth = std::min(strip_depth, b.rows - l);
+    load_tile(b, l, depth, column, width, tile.data(), strip_columns);
+    multiply_add<double>(left.value.data() + l * most_rows, 1, most_rows, most_rows, tile.data(), strip_columns, strip_columns,
+                         depth, s.value.data(), strip_columns);
+    // fp32 holds every operand exactly.
+    for (std::size_t i = 0; i < tile.size(); ++i) narrow.b[i] = std::fabs(static_cast<float>(tile[i]));
+    const Eigen::Map<const Eigen::ArrayXf> all(narrow.b.data(), depth * strip_columns);
+    const double largest = all.maxCoeff(), least = (all == 0).select(1.0f, all).minCoeff();
+    s.largest = std::max(s.largest, largest);
+    if (fp32_suffices(left, largest, least, b.rows)) {
+      add_magnitudes(left.narrow, l, depth, narrow, s);
+    } else {
+      std::ranges::copy(narrow.b, wide.b.begin());
+      add_magnitudes(left.wide, l, depth, wide, s);
+    }
   }
   return s;
+}
+
+/// Pieces of one line (of width 1 across): from three on they are one region, with gaps.
+void join_pieces(std::vector<WrongRegion>& regions, std::int64_t WrongRegion::*at, std::int64_t WrongRegion::*length,
+                 std::int64_t WrongRegion::*across, std::int64_t WrongRegion::*width) {
+  std::map<std::int64_t, std::vector<WrongRegion>> lines;
+  for (const WrongRegion& r : regions)
+    if (r.*width == 1) lines[r.*across].push_back(r);
+  for (const auto& [line, pieces] : lines) {
+    if (pieces.size() < 3) continue;
+    std::erase_if(regions, [&](const WrongRegion& r) { return r.*width == 1 && r.*across == line; });
+    WrongRegion whole = pieces[0];
+    std::int64_t end = 0;
+    whole.wrong = 0;
+    for (const WrongRegion& r : pieces) {
+      whole.*at = std::min(whole.*at, r.*at);
+      end = std::max(end, r.*at + r.*length);
+      whole.wrong += r.wrong;
+    }
+    whole.*length = end - whole.*at;
+    regions.push_back(whole);
+  }
 }
 
 }  // namespace
@@ -152,36 +253,32 @@ void compare_rectangle(const FinishedGemm& g, const Product& p, std::int64_t bat
 
 void compare_rows(const FinishedGemm& g, const Product& p, std::int64_t batch, const Places& rows, Discrepancy& found,
                   std::vector<WrongElement>& wrong) {
-  constexpr std::int64_t width = 128;
+  if (std::ssize(rows) > most_rows) throw std::invalid_argument("verify: at most 16 rows at a time");
   const std::int64_t n = p.c.columns, k = p.a.columns;
-  const std::vector<double> taken = take_rows(p.a, rows);
-  const Matrix a = Eigen::Map<const Matrix>(taken.data(), std::ssize(rows), k), abs_a = a.cwiseAbs(), square_a = a.cwiseAbs2();
+  const LeftRows left = left_rows(p.a, rows);
   Expected e;
   const std::size_t count = rows.size() * static_cast<std::size_t>(n);
   e.value.resize(count), e.sum_abs.resize(count), e.sum_sq.resize(count);
   if (p.c0) e.addend.resize(count);
   e.row_length = n, e.terms = k, e.abs_alpha = std::fabs(p.alpha);
-  const double up = 1 + (static_cast<double>(k) + 8) * 0x1p-52;  // magnitudes are never too small
-  double largest = a.size() > 0 ? abs_a.maxCoeff() : 0;
-#pragma omp parallel reduction(max : largest)
-  {
-    Matrix tile;
-#pragma omp for schedule(dynamic)
-    for (std::int64_t j0 = 0; j0 < n; j0 += width) {
-      const Sums s = sums_of(p.b, a, abs_a, square_a, j0, std::min(width, n - j0), tile);
-      largest = std::max(largest, s.largest);
-      for (std::int64_t i = 0; i < std::ssize(rows); ++i)
-        for (std::int64_t j = 0; j < s.value.cols(); ++j) {
-          const auto at = static_cast<std::size_t>(i * n + j0 + j);
-          e.value[at] = p.alpha * s.value(i, j);
-          e.sum_abs[at] = std::fabs(p.alpha) * s.abs(i, j) * up;
-          e.sum_sq[at] = p.alpha * p.alpha * s.square(i, j) * up;
-          if (!p.c0) continue;
-          const double addend = p.beta * decode(p.c0->dtype, bits_at(*p.c0, rows[static_cast<std::size_t>(i)], j0 + j));
-          e.value[at] += addend;
-          e.addend[at] = std::fabs(addend);
-        }
-    }
+  const double up = 1 + (static_cast<double>(k) + 8) * 0x1p-23;  // magnitudes are never too small, in fp32 either
+  double largest = left.largest;
+#pragma omp parallel for schedule(dynamic) reduction(max : largest)
+  for (std::int64_t j0 = 0; j0 < n; j0 += strip_columns) {
+    const std::int64_t width = std::min(strip_columns, n - j0);
+    const Sums s = sums_of(p.b, left, j0, width);
+    largest = std::max(largest, s.largest);
+    for (std::int64_t i = 0; i < std::ssize(rows); ++i)
+      for (std::int64_t j = 0; j < width; ++j) {
+        const auto at = static_cast<std::size_t>(i * n + j0 + j), from = static_cast<std::size_t>(i * strip_columns + j);
+        e.value[at] = p.alpha * s.value[from];
+        e.sum_abs[at] = std::fabs(p.alpha) * s.abs[from] * up;
+        e.sum_sq[at] = p.alpha * p.alpha * s.square[from] * up;
+        if (!p.c0) continue;
+        const double addend = p.beta * decode(p.c0->dtype, bits_at(*p.c0, rows[static_cast<std::size_t>(i)], j0 + j));
+        e.value[at] += addend;
+        e.addend[at] = std::fabs(addend);
+      }
   }
   e.largest_input = std::max(1.0, largest);
   Places columns(static_cast<std::size_t>(n));
@@ -228,6 +325,7 @@ void add_regions(std::int64_t batch, std::vector<WrongElement> wrong, std::vecto
     return pieces;
   };
   std::vector<std::vector<WrongElement>> open;
+  std::vector<WrongRegion> here;
   if (!wrong.empty()) open.push_back(std::move(wrong));
   while (!open.empty()) {
     std::vector<WrongElement> part = std::move(open.back());
@@ -243,6 +341,9 @@ void add_regions(std::int64_t batch, std::vector<WrongElement> wrong, std::vecto
     regions.push_back(
         {batch, top.row, bottom.row - top.row + 1, left.column, right.column - left.column + 1, std::ssize(pieces[0])});
   }
+  join_pieces(here, &WrongRegion::row, &WrongRegion::rows, &WrongRegion::column, &WrongRegion::columns);
+  join_pieces(here, &WrongRegion::column, &WrongRegion::columns, &WrongRegion::row, &WrongRegion::rows);
+  regions.insert(regions.end(), here.begin(), here.end());
   std::ranges::stable_sort(regions, std::greater{}, &WrongRegion::wrong);
   if (regions.size() > 64) regions.resize(64);
 }

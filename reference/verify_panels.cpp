@@ -10,14 +10,14 @@
 #include <cstring>
 
 #include "reference/philox.hpp"
+#include "reference/verify_kernel.hpp"
 
 namespace assay::reference {
 namespace {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using Eigen::Index;
 
-constexpr std::int64_t tile_rows = 64, tile_columns = 256;
+constexpr std::int64_t tile_rows = 32, tile_columns = 512;
 
 /// Every value of a format of at most 16 bits: looking one up is cheaper than decoding it.
 const std::vector<float>& values_of(DType t) {
@@ -44,8 +44,14 @@ void copy_tile(const View& v, std::int64_t row, std::int64_t rows, std::int64_t 
   };
   const std::int64_t first = row * v.row_stride + column * v.column_stride;
   if (v.column_stride == 1) {
-    for (std::int64_t i = 0; i < rows; ++i)
+    // Pieces of rows lie on different pages, where the hardware does not look ahead.
+    constexpr std::int64_t ahead = 2, line = 64 / static_cast<std::int64_t>(sizeof(T));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      if (i + ahead < rows)
+        for (std::int64_t j = 0; j < columns; j += line)
+          __builtin_prefetch(v.base + (first + (i + ahead) * v.row_stride + j) * static_cast<std::int64_t>(sizeof(T)));
       for (std::int64_t j = 0; j < columns; ++j) out[i * ld + j] = read(first + i * v.row_stride + j);
+    }
     return;
   }
   constexpr std::int64_t square = 16;  // columns that are read along their rows, a few cache lines at a time
@@ -72,46 +78,47 @@ Signs draw_signs(std::int64_t columns, std::uint64_t seed) {
   return s;
 }
 
-/// Sums over the columns of one panel, for a block of rows: with both signs, and squared.
-struct PanelSums {
-  Eigen::Array<double, Eigen::Dynamic, panel_seeds> combined;
-  Eigen::ArrayXd square;
-};
+/// Sums over the columns of one panel for a block of rows: with both signs, and of squares, (rows, 3).
+using PanelSums = std::vector<double>;
 
-/// `tile` is scratch. The signs start at `column`, so they come from the whole row's.
-void sum_panel(const View& v, const Signs& signs, std::int64_t row, std::int64_t rows, std::int64_t panel, bool squares,
-               Matrix& tile, PanelSums& to) {
-  to.combined.setZero(rows, panel_seeds);
-  to.square.setZero(rows);
+void sum_panel(const View& v, const Signs& signs, std::int64_t row, std::int64_t rows, std::int64_t panel,
+               std::vector<double>& tile, PanelSums& to) {
+  to.assign(static_cast<std::size_t>(rows) * 3, 0);
+  tile.resize(static_cast<std::size_t>(rows * tile_columns));
   const std::int64_t end = std::min((panel + 1) * panel_width, v.columns);
   for (std::int64_t j = panel * panel_width; j < end; j += tile_columns) {
     const std::int64_t width = std::min(tile_columns, end - j);
-    tile.resize(rows, width);
     load_tile(v, row, rows, j, width, tile.data(), width);
-    for (int x = 0; x < panel_seeds; ++x)
-      to.combined.col(x).matrix().noalias() += tile * Eigen::Map<const Eigen::VectorXd>(signs.of[x].data() + j, width);
-    if (squares) to.square += tile.rowwise().squaredNorm().array();
+    for (std::int64_t i = 0; i < rows; ++i)
+      signed_sums(tile.data() + i * width, signs.of[0].data() + j, signs.of[1].data() + j, width, to.data() + i * 3);
   }
 }
 
-/// B combined: (k, panels * seeds), and the squares of its panels' rows (k, panels).
+std::int64_t padded(std::int64_t columns) {
+  return (columns + lanes<double> - 1) / lanes<double> * lanes<double>;
+}
+
+/// B combined: (k, panels * seeds), and the squares of its panels' rows (k, panels); both padded with zeros to whole packets.
 struct CombinedB {
   Matrix vectors, squares;
 };
 
 CombinedB combine_b(const View& b, const Signs& signs, std::int64_t panels, bool magnitudes) {
-  CombinedB out{Matrix(b.rows, panels * panel_seeds), Matrix(magnitudes ? b.rows : 0, panels)};
+  CombinedB out{Matrix::Zero(b.rows, padded(panels * panel_seeds)), Matrix::Zero(magnitudes ? b.rows : 0, padded(panels))};
 #pragma omp parallel
   {
-    Matrix tile;
+    std::vector<double> tile;
     PanelSums sums;
 #pragma omp for collapse(2) schedule(dynamic)
     for (std::int64_t row = 0; row < b.rows; row += tile_rows)
       for (std::int64_t q = 0; q < panels; ++q) {
         const std::int64_t rows = std::min(tile_rows, b.rows - row);
-        sum_panel(b, signs, row, rows, q, magnitudes, tile, sums);
-        out.vectors.block(row, q * panel_seeds, rows, panel_seeds) = sums.combined.matrix();
-        if (magnitudes) out.squares.block(row, q, rows, 1) = sums.square.matrix();
+        sum_panel(b, signs, row, rows, q, tile, sums);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          const double* s = sums.data() + i * 3;
+          for (int x = 0; x < panel_seeds; ++x) out.vectors(row + i, q * panel_seeds + x) = s[x];
+          if (magnitudes) out.squares(row + i, q) = s[2];
+        }
       }
   }
   return out;
@@ -123,6 +130,12 @@ struct BlockOfA {
   Eigen::ArrayXd norm_sq;
 };
 
+/// c += a b, b with whole packets of columns.
+template <class B>
+void add_product(const Matrix& a, const B& b, Matrix& c) {
+  multiply_add<double>(a.data(), a.cols(), 1, a.rows(), b.data(), b.outerStride(), b.cols(), a.cols(), c.data(), c.cols());
+}
+
 void multiply_block(const View& a, const CombinedB& b, std::int64_t row, std::int64_t rows, bool magnitudes, BlockOfA& to) {
   to.vectors.setZero(rows, b.vectors.cols());
   to.squares.setZero(magnitudes ? rows : 0, b.squares.cols());
@@ -131,11 +144,11 @@ void multiply_block(const View& a, const CombinedB& b, std::int64_t row, std::in
     const std::int64_t width = std::min(tile_columns, a.columns - l);
     to.tile.resize(rows, width);
     load_tile(a, row, rows, l, width, to.tile.data(), width);
-    to.vectors.noalias() += to.tile * b.vectors.middleRows(l, width);
+    add_product(to.tile, b.vectors.middleRows(l, width), to.vectors);
     if (!magnitudes) continue;
     to.tile = to.tile.cwiseAbs2();
     to.norm_sq += to.tile.rowwise().sum().array();
-    to.squares.noalias() += to.tile * b.squares.middleRows(l, width);
+    add_product(to.tile, b.squares.middleRows(l, width), to.squares);
   }
 }
 
@@ -187,28 +200,29 @@ Combinations combine(const Product& p, std::uint64_t seed, bool magnitudes, cons
 #pragma omp parallel reduction(max : largest_sq)
   {
     BlockOfA a;
-    Matrix tile;
-    PanelSums c, c0;
+    std::vector<double> tile;
+    PanelSums c, c0(static_cast<std::size_t>(tile_rows) * 3);
 #pragma omp for schedule(dynamic)
     for (std::int64_t row = 0; row < out.lines; row += tile_rows) {
       const std::int64_t rows = std::min(tile_rows, out.lines - row);
       multiply_block(p.a, b, row, rows, magnitudes, a);
       largest_sq = std::max(largest_sq, a.norm_sq.maxCoeff());
       for (std::int64_t q = 0; q < out.panels; ++q) {
-        sum_panel(p.c, signs, row, rows, q, magnitudes, tile, c);
-        if (p.c0) sum_panel(*p.c0, signs, row, rows, q, magnitudes, tile, c0);
+        sum_panel(p.c, signs, row, rows, q, tile, c);
+        if (p.c0) sum_panel(*p.c0, signs, row, rows, q, tile, c0);
         for (std::int64_t i = 0; i < rows; ++i) {
           const auto at = static_cast<std::size_t>((row + i) * out.panels + q);
+          const double *of_c = c.data() + i * 3, *of_c0 = c0.data() + i * 3;
           for (int x = 0; x < panel_seeds; ++x) {
-            double rest = c.combined(i, x) - p.alpha * a.vectors(i, q * panel_seeds + x);
-            if (p.c0) rest -= p.beta * c0.combined(i, x);
+            double rest = of_c[x] - p.alpha * a.vectors(i, q * panel_seeds + x);
+            if (p.c0) rest -= p.beta * of_c0[x];
             out.left_over[x][at] = rest;
           }
           if (!magnitudes) continue;
-          out.value_sq[at] = c.square(i);
+          out.value_sq[at] = of_c[2];
           out.term_sq[at] = alpha_sq * a.squares(i, q);
           out.abs_sq[at] = alpha_sq * a.norm_sq(i) * norms_of_b(q);
-          if (p.c0) out.addend_sq[at] = beta_sq * c0.square(i);
+          if (p.c0) out.addend_sq[at] = beta_sq * of_c0[2];
         }
       }
     }
