@@ -3,19 +3,38 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "probes/ops/problem.hpp"
 #include "probes/ops/target.hpp"
 #include "reference/bound.hpp"
+#include "reference/compare.hpp"
 #include "reference/expected.hpp"
 
 namespace assay {
 
 /// Host storage of every operand, in the order of Problem::operands.
 using Storage = std::span<const std::span<const std::byte>>;
+
+/// A call whose result is to be verified, beside its problem and data.
+struct FinishedCall {
+  std::span<const std::byte> output;  // storage of the main output
+  const Arithmetic& arithmetic;
+  std::uint64_t poison_bits;
+  bool subnormals_kept;
+};
+
+/// What a verification found that did not compute the whole result again.
+struct Verified {
+  Discrepancy found;  // of the elements it did compare; their number is far below that of the output
+  bool exact = false;
+  std::string method;  // "panels:512+rows:16"
+  std::string where;   // wrong regions, in words
+};
 
 /// One thing that can go wrong, planted on purpose. The selftest must catch it.
 struct PlantedFault {
@@ -41,6 +60,9 @@ struct Op {
   /// A cheap look at the whole main output of a problem that is judged on rows: true when something is out of line, and the
   /// whole of it must be judged after all. It decides nothing by itself, so it cannot raise a false alarm.
   std::function<bool(const Problem&, Storage inputs, std::span<const std::byte> output)> suspicious{};
+  /// Checks all of the main output of a large problem for a fraction of what its truth costs; nothing: compare it whole.
+  /// A problem that it takes has sampled_rows.
+  std::function<std::optional<Verified>(const Problem&, Storage inputs, const FinishedCall&)> verify{};
   std::string_view cases;  // the op's case list, embedded
   std::vector<Target> targets;
   std::vector<PlantedFault> faults;         // variants of its target "planted"
