@@ -48,12 +48,13 @@ std::vector<double> noise_bound(const FinishedGemm& g, const Combinations& c, st
   e.sum_sq = c.term_sq;
   e.terms = k, e.abs_alpha = std::fabs(g.alpha), e.largest_input = c.largest_input;
   const Bound b = product_sum_bound(e, g.arithmetic, g.exchangeable, false, g.a.dtype);
-  const double gate = g.exchangeable ? rms_gate(g.arithmetic) : 1;
+  const bool statistical = !b.statistic.empty();  // sums of integers have no statistic
+  const double gate = statistical ? rms_gate(g.arithmetic) : 1;
   // Absolute terms are per element, and product_sum_bound has one of them; ours is for the combination's own fp64 sums.
   const double absolute = static_cast<double>(panel_width * (k + 2)) * 2 * e.largest_input * std::max(1.0, e.abs_alpha) *
                           std::max(smallest_subnormal(g.arithmetic.accumulator), smallest_subnormal(g.arithmetic.operand));
   const double own = std::sqrt(static_cast<double>(panel_width)) * static_cast<double>(k + panel_width + 8) * 0x1p-53;
-  std::vector<double> out = g.exchangeable ? b.statistic : b.hard;
+  std::vector<double> out = statistical ? b.statistic : b.hard;
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = gate * out[i] + own * (e.sum_abs[i] + (e.addend.empty() ? 0 : e.addend[i]) + e.value[i]) + absolute;
   return out;
@@ -293,7 +294,7 @@ Verification verify(const FinishedGemm& g, std::uint64_t seed) {
     verify_entry(e, seed + static_cast<std::uint64_t>(batch), v);
     add_regions(batch, e.wrong, v.regions);
   }
-  if (!g.exact && v.panels && g.exchangeable) {
+  if (!g.exact && v.panels && g.exchangeable && !is_integer(g.arithmetic.accumulator)) {
     v.sigma_gate = rms_gate(g.arithmetic);
     v.sigma *= v.sigma_gate;
     v.sigma_exceeded = !(v.sigma <= v.sigma_gate);
