@@ -9,7 +9,7 @@
 
 #include "reference/models/accumulate.hpp"
 #include "reference/verify.hpp"
-#include "tests/reference/tightness.hpp"
+#include "tightness.hpp"
 
 namespace assay::verify_test {
 

@@ -2,10 +2,11 @@
 // Verification by combinations: silent on correct products, and faults found where they are.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
-#include "tests/reference/verify_fixture.hpp"
+#include "verify_fixture.hpp"
 
 using namespace assay;
 using namespace assay::verify_test;
@@ -167,6 +168,25 @@ TEST_CASE("verification of correct fp32 products raises no alarm over seeds, lay
       by_eigen(f);
       silent(f, name(family), seed);
     }
+}
+
+TEST_CASE("verification of correct fp32 products raises no alarm over fifty seeds" * doctest::skip()) {
+  double largest_sigma = 0;
+  std::int64_t standing_out = 0;
+  for (const Family family :
+       {Family::normal, Family::uniform, Family::heavy, Family::wide, Family::cancel, Family::two_level, Family::integer})
+    for (std::uint64_t seed = 100; seed < 150; ++seed) {
+      const auto odd = static_cast<std::int64_t>(seed % 7);
+      Finished f = prepared({1, 64 + odd, 513 + 31 * odd, 180 + odd}, DType::f32, DType::f32, family, seed, seed % 3 == 0, 100);
+      by_eigen(f);
+      silent(f, name(family), seed);
+      const Verification v = f.verified(seed + 1000);
+      CHECK(v.clean());
+      largest_sigma = std::max(largest_sigma, v.sigma);
+      standing_out += v.flagged_rows;
+    }
+  MESSAGE("largest sigma ", largest_sigma, ", lines that only stand out ", standing_out);
+  CHECK(largest_sigma < 0.7);
 }
 
 TEST_CASE("verification of correct products by every model raises no alarm") {
