@@ -37,43 +37,57 @@ struct Square {
   }
 };
 
-/// False when the verification found fault with a correct product, or saw less than all of it.
-bool measure(std::int64_t n, Family family, int rounds, double& yardstick) {
-  Square a("A", n, 1), b("B", n, 2), c("C", n, 3);
-  const std::int64_t limit = family == Family::integer ? integer_limit(n, 24, DType::f32) : 1;
-  fill(a.operand, {.family = family, .outer_axis = 1, .inner_axis = 2, .left = true, .limit = limit}, 1, a.data);
-  fill(b.operand, {.family = family, .outer_axis = 2, .inner_axis = 1, .left = false, .limit = limit}, 1, b.data);
-  c.floats().noalias() = a.floats() * b.floats();
-  const reference::FinishedGemm g{.a = a.operand,
-                                  .b = b.operand,
-                                  .c = c.operand,
-                                  .a_storage = a.data,
-                                  .b_storage = b.data,
-                                  .c_storage = c.data,
-                                  .arithmetic = {},
-                                  .exchangeable = exchangeable(family),
-                                  .exact = exact(family),
-                                  .poison_bits = 0x7fffffff};
-  reference::Verification v;
-  std::vector<double> times;
-  // The GEMM is the slow half; the fastest of both sides are compared.
-  if (yardstick == 0) {
-    const Eigen::MatrixXd x = a.floats().cast<double>(), y = b.floats().cast<double>();
-    Eigen::MatrixXd z(n, n);
-    yardstick = 1e30;
-    for (int r = 0; r < std::max(1, rounds / 3); ++r) {
-      times.push_back(seconds([&] { v = reference::verify(g, 1); }));
-      yardstick = std::min(yardstick, seconds([&] { z.noalias() = x * y; }));
-    }
+/// A correct product of one family, ready to be verified.
+struct Finished {
+  Family family;
+  Square a, b, c;
+  reference::Verification v{};
+  std::vector<double> times{}, ratios{};
+
+  Finished(std::int64_t n, Family f) : family(f), a("A", n, 1), b("B", n, 2), c("C", n, 3) {
+    const std::int64_t limit = family == Family::integer ? integer_limit(n, 24, DType::f32) : 1;
+    fill(a.operand, {.family = family, .outer_axis = 1, .inner_axis = 2, .left = true, .limit = limit}, 1, a.data);
+    fill(b.operand, {.family = family, .outer_axis = 2, .inner_axis = 1, .left = false, .limit = limit}, 1, b.data);
+    c.floats().noalias() = a.floats() * b.floats();
   }
-  for (int r = 0; r < rounds; ++r) times.push_back(seconds([&] { v = reference::verify(g, 1); }));
-  std::sort(times.begin(), times.end());
-  std::printf(
-      "%6ld  %-8s  %-20s  %7.1f ms (median %7.1f)  GEMM %7.2f s  1/%.0f (median 1/%.0f)  smallest fault %.2g RMS(c)  %s\n",
-      static_cast<long>(n), name(family).data(), v.method().c_str(), 1e3 * times.front(), 1e3 * times[times.size() / 2],
-      yardstick, yardstick / times.front(), yardstick / times[times.size() / 2], v.smallest_fault,
-      v.clean() ? "clean" : "NOT CLEAN");
-  return v.clean() && v.panels;
+  void verify() {
+    v = reference::verify({.a = a.operand,
+                           .b = b.operand,
+                           .c = c.operand,
+                           .a_storage = a.data,
+                           .b_storage = b.data,
+                           .c_storage = c.data,
+                           .arithmetic = {},
+                           .exchangeable = exchangeable(family),
+                           .exact = exact(family),
+                           .poison_bits = 0x7fffffff},
+                          1);
+  }
+};
+
+/// False when a verification found fault with a correct product, or saw less than all of it.
+bool measure(std::int64_t n, int rounds) {
+  std::vector<Finished> products;
+  for (const Family family : {Family::normal, Family::integer}) products.emplace_back(n, family);
+  const Eigen::MatrixXd x = products[0].a.floats().cast<double>(), y = products[0].b.floats().cast<double>();
+  Eigen::MatrixXd z(n, n);
+  for (int r = 0; r < rounds; ++r) {
+    for (Finished& p : products) p.times.push_back(seconds([&] { p.verify(); }));
+    const double gemm = seconds([&] { z.noalias() = x * y; });
+    for (Finished& p : products) p.ratios.push_back(gemm / p.times.back());
+  }
+  bool good = true;
+  for (Finished& p : products) {
+    std::sort(p.times.begin(), p.times.end());
+    std::sort(p.ratios.begin(), p.ratios.end());
+    std::printf("%6ld  %-8s  %-20s  %8.1f ms  1/%.0f (1/%.0f to 1/%.0f)  smallest fault %.2g RMS(c)  %s\n",
+                static_cast<long>(n), name(p.family).data(), p.v.method().c_str(), 1e3 * p.times[p.times.size() / 2],
+                p.ratios[p.ratios.size() / 2], p.ratios.front(), p.ratios.back(), p.v.smallest_fault,
+                p.v.clean() ? "clean" : "NOT CLEAN");
+    std::fflush(stdout);
+    good = good && p.v.clean() && p.v.panels;
+  }
+  return good;
 }
 
 }  // namespace
@@ -83,10 +97,9 @@ int main(int argc, char** argv) {
   std::vector<std::int64_t> sizes;
   for (int i = 2; i < argc; ++i) sizes.push_back(std::max(1L, std::atol(argv[i])));
   if (sizes.empty()) sizes = {1024, 2048, 4096};
+  std::printf("%6s  %-8s  %-20s  %11s  %s\n", "size", "family", "verification", "median",
+              "over a GEMM: median (least to most)");
   bool good = true;
-  for (const std::int64_t n : sizes) {
-    double yardstick = 0;
-    for (const Family family : {Family::normal, Family::integer}) good = measure(n, family, rounds, yardstick) && good;
-  }
+  for (const std::int64_t n : sizes) good = measure(n, rounds) && good;
   return good ? 0 : 1;
 }
