@@ -50,7 +50,8 @@ struct Verification {
   std::int64_t suspects = 0, examined = 0;  // elements where flagged rows meet flagged columns, and how many were computed
   double sigma = 0, sigma_gate = 0;         // noise of the combinations in units of the statistic (section 3.7); 0: no gate
   bool sigma_exceeded = false;              // the whole product is less exact than declared
-  /// Power: a single wrong element of this size, in units of RMS(c), is found for certain; exact: 0, any one is.
+  /// Power, in units of RMS(c): in half of the lines a single wrong element of this size is flagged unless three deviations of
+  /// noise hide it; exact: 0, any single one is.
   double smallest_fault = 0;
   std::vector<WrongRegion> regions;  // most wrong elements first, at most 64
 
@@ -62,7 +63,8 @@ struct Verification {
 /// correct arithmetic may leave; 16 rows in full; when a line is flagged the same from the left, and elements where flagged
 /// rows meet flagged columns in full.
 /// Numbers  alarms come from comparing elements with Bound, so the threshold of a line costs time when it is low, never truth.
-///          Its probability to flag a correct line is below 3e-14 (Hoeffding, lambda = 8), over random signs alone.
+///          A line whose errors keep to the RMS gate (calibrated, for whole tensors) is beyond bound with a probability below
+///          3e-14 over the signs (Hoeffding, lambda = 8). Lines at 7 robust deviations are examined too.
 ///          C narrower than fp32: only exact results are seen whole, and only where few of them needed rounding.
 /// Cost     O(mk + kn + mn) memory, 3 n/512 + 48 products of a matrix with a vector; all cores.
 /// Errors   throws std::invalid_argument for fp64 results, operands that are not finite, sizes that disagree.
