@@ -35,7 +35,7 @@ struct Comparison {
   double smallest_fault = 0;  // median bound / RMS(value): power of this case
   double blind_fraction = 0;
   bool sampled = false;
-  std::string verification;  // "whole", "exact", "rows:16"
+  std::string verification;  // "whole", "whole,exact", "rows:16", "panels:512+rows:16", "panels:512,exact"
 };
 
 struct Confirmation {

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "probes/ops/problem.hpp"
 #include "probes/ops/target.hpp"
 #include "reference/bound.hpp"
+#include "reference/compare.hpp"
 #include "reference/expected.hpp"
 
 namespace assay::cudnn {
@@ -20,6 +23,22 @@ namespace assay {
 
 /// Host storage of every operand, in the order of Problem::operands.
 using Storage = std::span<const std::span<const std::byte>>;
+
+/// A call whose result is to be verified, beside its problem and data.
+struct FinishedCall {
+  std::span<const std::byte> output;  // storage of the main output
+  const Arithmetic& arithmetic;
+  std::uint64_t poison_bits;
+  bool subnormals_kept;
+};
+
+/// What a verification found that did not compute the whole result again.
+struct Verified {
+  Discrepancy found;  // of the elements it did compare; their number is far below that of the output
+  bool exact = false;
+  std::string method;  // "panels:512+rows:16"
+  std::string where;   // wrong regions, in words
+};
 
 /// One thing that can go wrong, planted on purpose. The selftest must catch it.
 struct PlantedFault {
@@ -47,6 +66,9 @@ struct Op {
   std::function<bool(const Problem&, Storage inputs, std::span<const std::byte> output)> suspicious{};
   /// The problem as a graph for cuDNN; unset: cuDNN has nothing like it. Throws Unsupported.
   std::function<cudnn::Description(const Problem&)> cudnn_graph{};
+  /// Checks all of the main output of a large problem for a fraction of what its truth costs; nothing: compare it whole.
+  /// A problem that it takes has sampled_rows.
+  std::function<std::optional<Verified>(const Problem&, Storage inputs, const FinishedCall&)> verify{};
   std::string_view cases;  // the op's case list, embedded
   std::vector<Target> targets;
   std::vector<PlantedFault> faults;         // variants of its target "planted"

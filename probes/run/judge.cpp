@@ -60,7 +60,7 @@ std::string worst(const Problem& p, const Finding& d) {
   const WorstElement& w = d.worst;
   if (w.index < 0) return {};
   const std::string values =
-      fmt::format("; worst {}: got {:.9g}, true {:.9g}", at_index(p.operands[d.operand], w.index), w.got, w.expected);
+      d.where + fmt::format("; worst {}: got {:.9g}, true {:.9g}", at_index(p.operands[d.operand], w.index), w.got, w.expected);
   return d.exact ? values : values + fmt::format(", {:.3g} times the bound", w.error_over_bound);
 }
 
@@ -142,9 +142,11 @@ report::Comparison comparison(const Finding& d, const Problem& p, std::int64_t s
   c.max_over_hard = d.max_over_hard, c.max_over_iid = d.max_over_iid;
   c.rms_over_statistic = d.rms_over_statistic, c.rms_over_rounding = d.rms_over_rounding, c.bias = d.bias;
   c.smallest_fault = d.median_bound_over_rms, c.blind_fraction = d.blind_fraction;
-  c.sampled = sampled > 0;
-  c.verification = sampled > 0 ? fmt::format("rows:{}{}", sampled, combined ? "+combination" : "") : "whole";
-  if (d.exact) c.verification += ",exact";
+  c.sampled = sampled > 0 && d.verification.empty();
+  c.verification = !d.verification.empty() ? d.verification
+                   : sampled > 0           ? fmt::format("rows:{}{}", sampled, combined ? "+combination" : "")
+                                           : "whole";
+  if (d.exact && d.verification.empty()) c.verification += ",exact";
   return c;
 }
 

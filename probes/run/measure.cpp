@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <tuple>
 
 namespace assay {
@@ -131,6 +132,7 @@ class Session {
   /// The worst of the outputs: an auxiliary one that is wrong counts as much as the main one.
   Finding judge_values(DataSet& data, std::int64_t caller, std::byte poison) {
     Finding worst;
+    if (std::optional<Finding> verified = verify_large(data, caller, poison)) return std::move(*verified);
     if (!data.rows.empty() && truth_.op().suspicious) {
       const std::vector<std::span<const std::byte>> inputs(data.storage.begin(), data.storage.end());
       m_.combined = true;
@@ -145,13 +147,33 @@ class Session {
       // An output that is also an input starts as data, not as poison: nothing there can be called unwritten by its bits.
       Finding found{compare(out, arena_.storage(region(caller, operand)), expected, bound, m_.report.arithmetic,
                             poison_pattern(out.dtype, poison), m_.report.contract.keeps_subnormals.made),
-                    operand, bound.exact};
+                    operand,
+                    bound.exact,
+                    {},
+                    {}};
       if (i == 0)
         worst = std::move(found);
       else
         keep_worse(worst, std::move(found));
     }
     return worst;
+  }
+
+  /// A result too large to be computed again, where the op can check it all the same.
+  std::optional<Finding> verify_large(DataSet& data, std::int64_t caller, std::byte poison) {
+    if (data.rows.empty() || !truth_.op().verify) return std::nullopt;
+    const std::vector<std::span<const std::byte>> inputs(data.storage.begin(), data.storage.end());
+    const std::size_t operand = truth_.outputs().front();
+    std::optional<Verified> v = truth_.op().verify(
+        problem(), inputs,
+        {arena_.storage(region(caller, operand)), m_.report.arithmetic,
+         poison_pattern(problem().operands[operand].dtype, poison), m_.report.contract.keeps_subnormals.made});
+    if (!v) {
+      // Of the second call only rows are looked at, as of any result that is large.
+      if (&data == &truth_.first()) truth_.judge_whole(data);
+      return std::nullopt;
+    }
+    return Finding{std::move(v->found), operand, v->exact, std::move(v->method), std::move(v->where)};
   }
 
   static void keep_worse(Finding& kept, Finding other) {

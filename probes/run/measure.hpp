@@ -15,8 +15,10 @@ enum class Outcome : std::uint8_t { measured, unsupported, unavailable, fault, i
 
 /// A comparison, and what it was of.
 struct Finding : Discrepancy {
-  std::size_t operand = 0;  // the output it lies in
-  bool exact = false;       // judged bit for bit
+  std::size_t operand = 0;     // the output it lies in
+  bool exact = false;          // judged bit for bit
+  std::string verification{};  // how, where the output was neither compared whole nor on rows alone
+  std::string where{};         // wrong regions, when verification found some
 };
 
 struct Measurement {

@@ -12,6 +12,7 @@
 #include "probes/library/cudnn_graph.hpp"
 #include "probes/ops/embedded_cases.hpp"
 #include "probes/ops/gemm/epilogue.hpp"
+#include "probes/ops/gemm/verify.hpp"
 #include "reference/ops/gemm.hpp"
 
 namespace assay::gemm {
@@ -87,12 +88,18 @@ Dyadic dyadic(double x) {
 
 constexpr double addend_limit = 64;
 
+/// Exponent of the power of two that all results of an integer-valued family are multiples of.
+int unit_exponent(const Call& c) {
+  const Dyadic a = dyadic(c.alpha), b = dyadic(c.beta);
+  const int unit = c.beta == 0 ? a.exponent : c.alpha == 0 ? b.exponent : std::min(a.exponent, b.exponent);
+  return c.bias ? std::min(unit, 0) : unit;
+}
+
 /// Largest |alpha*A*B| + |beta*C| + |bias| of an integer-valued family, in units of the common power of two.
 /// Every partial sum in any order, with alpha applied early or late, is a multiple of that unit and no larger.
 double largest_integer(const Call& c, Family family, double product, double addend, double bias) {
   const Dyadic a = dyadic(c.alpha), b = dyadic(c.beta);
-  int unit = c.beta == 0 ? a.exponent : c.alpha == 0 ? b.exponent : std::min(a.exponent, b.exponent);
-  if (c.bias) unit = std::min(unit, 0);
+  const int unit = unit_exponent(c);
   const double terms = family == Family::position ? 1 : static_cast<double>(c.k);
   return std::ldexp(a.integer, a.exponent - unit) * terms * product + std::ldexp(b.integer, b.exponent - unit) * addend +
          (c.bias ? std::ldexp(bias, -unit) : 0);
@@ -297,6 +304,10 @@ Op make() {
   op.expect = expect;
   op.bound = bound;
   op.cudnn_graph = cudnn_graph;
+  op.sampled_rows = sampled_rows;
+  op.verify = [](const Problem& p, Storage inputs, const FinishedCall& call) {
+    return verify(p, inputs, call, exact_under(p, call.arithmetic), std::ldexp(1.0, unit_exponent(call_of(p))));
+  };
   op.cases = embedded_cases("gemm");
   op.targets = cpu_targets();
   op.targets.push_back(model_target());
