@@ -40,12 +40,12 @@ struct Flags {
 std::vector<double> noise_bound(const FinishedGemm& g, const Combinations& c, std::int64_t k) {
   Expected e;
   const auto root = [](const std::vector<double>& sq) {
-    std::vector<double> r(sq.size());
+    Numbers r(sq.size());
     std::transform(sq.begin(), sq.end(), r.begin(), [](double x) { return std::sqrt(x); });
     return r;
   };
   e.value = root(c.value_sq), e.sum_abs = root(c.abs_sq), e.addend = root(c.addend_sq);
-  e.sum_sq = c.term_sq;
+  e.sum_sq.assign(c.term_sq.begin(), c.term_sq.end());
   e.terms = k, e.abs_alpha = std::fabs(g.alpha), e.largest_input = c.largest_input;
   const Bound b = product_sum_bound(e, g.arithmetic, g.exchangeable, false, g.a.dtype);
   const bool statistical = !b.statistic.empty();  // sums of integers have no statistic
