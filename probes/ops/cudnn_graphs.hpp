@@ -42,4 +42,20 @@ inline cudnn::Tensor cudnn_virtual(std::string name, const cudnn::Tensor& like) 
   return t;
 }
 
+/// The step into y, and where `bias` one number per channel (operand 2, in `in`) added to it.
+inline void cudnn_step_and_bias(cudnn::Description& d, cudnn::Step step, const cudnn::Tensor& y, bool bias, DType in) {
+  if (!bias) {
+    step.outputs = {d.add(y)};
+    d.add(step);
+    return;
+  }
+  const int sum = d.add(cudnn_virtual("sum", y));
+  step.outputs = {sum};
+  d.add(step);
+  const std::int64_t channels = y.dims[1];
+  const int added =
+      d.add({.name = "B", .dtype = in, .dims = {1, channels, 1, 1}, .strides = {channels, 1, 1, 1}, .id = cudnn_id(2)});
+  d.add({.op = cudnn::Op::add, .inputs = {sum, added}, .outputs = {d.add(y)}});
+}
+
 }  // namespace assay

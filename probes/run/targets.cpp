@@ -9,6 +9,7 @@
 #include <set>
 
 #include "probes/device/build.hpp"
+#include "probes/library/cudnn_graph.hpp"
 #include "probes/library/device_files.hpp"
 #include "probes/library/library.hpp"
 #include "probes/run/device_worker.hpp"
@@ -185,7 +186,9 @@ std::vector<Candidate> of_device_libraries(const TargetChoice& choice, const Gpu
       if (const auto file = files.find(role); file != files.end() && role != t.library_role) s.set.insert(*file);
     s.device = choice.device;
     std::string unavailable = gpu.device.unavailable;
-    if (s.library.empty())
+    if (const std::string absent = t.library_role == "cudnn" ? cudnn::absent() : ""; !absent.empty())
+      unavailable = absent;
+    else if (s.library.empty())
       unavailable = fmt::format("no {} was found; install one, or name its file with --libraries {}=PATH", t.library_role,
                                 t.library_role);
     else if (!s.set.contains("cuda"))
@@ -232,7 +235,7 @@ std::vector<Candidate> choose_targets(const TargetChoice& choice) {
     for (Candidate& c : of_kernels(choice, gpu, builds)) known.push_back(std::move(c));
   if (gpu.here() || asked("cublas") || asked("cudnn"))
     for (Candidate& c : of_device_libraries(choice, gpu)) {
-      if (!c.spec.library.empty() || asked(c.spec.target)) known.push_back(std::move(c));
+      if (c.unavailable.empty() || asked(c.spec.target)) known.push_back(std::move(c));
     }
   if (choice.patterns.empty()) return known;
   for (TargetSpec& s : built_in())

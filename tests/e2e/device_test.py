@@ -188,9 +188,9 @@ class Quick(Device):
         self.assert_code(got, 1)
         self.assert_only({(cases[0], "gather@nvrtc-ptx"): (
             "fault", "", WAITING + "CUDA_ERROR_ILLEGAL_ADDRESS (700), an illegal memory access was encountered")})
-        # Three ask for the device, before, at the start and at the end; three for the fault and its confirmation, one afterwards;
-        # one for the other lane.
-        self.assertEqual(self.workers(), 3 + 3 + 1 + 1)
+        # Three ask for the device, before, at the start and at the end, one for the libraries' versions; three for the fault and
+        # its confirmation, one afterwards; one for the other lane.
+        self.assertEqual(self.workers(), 4 + 3 + 1 + 1)
 
     def test_a_kernel_that_never_ends_is_stopped(self):
         got = self.kernels([EXACT], "--deadline", "0.4", fault=at("phases_f32", "hang"))
@@ -277,8 +277,9 @@ class All(Device):
             self.assert_code(got[out], code)
             versions = [kernel.split("_")[0]] if kernel else ["gather", "phases"]
             self.assert_only({(runs[out][0][0], f"{v}@nvrtc-ptx"): (verdict, label, words) for v in versions}, out=out)
-            # 3 runs of a failure, each in a worker of its own; a wrong value does not end one, a confirmation begins one.
-            self.assertLessEqual(self.workers(out), 3 + 2 + 3 * len(versions), out)
+            # 3 runs of a failure, each in a worker of its own; a wrong value does not end one, a confirmation begins one. Three
+            # ask: for devices, for the state of the GPU before and after; one for the libraries' versions.
+            self.assertLessEqual(self.workers(out), 4 + 2 + 3 * len(versions), out)
 
     def test_memory_that_ran_out_is_unavailable_for_that_case_alone(self):
         got = self.together(never=([EXACT, CONVT], {"fault": "alloc_fail"}),

@@ -24,17 +24,7 @@ cudnn::Description cudnn_graph(const Problem& p) {
                    .pad_right = c.padr,
                    .stride = c.stride,
                    .dilation = c.dilation};
-  if (!c.bias) {
-    conv.outputs = {d.add(y)};
-    d.add(conv);
-    return d;
-  }
-  const int sum = d.add(cudnn_virtual("sum", y));
-  conv.outputs = {sum};
-  d.add(conv);
-  const int bias =
-      d.add({.name = "B", .dtype = c.in, .dims = {1, c.cout, 1, 1}, .strides = {c.cout, 1, 1, 1}, .id = cudnn_id(2)});
-  d.add({.op = cudnn::Op::add, .inputs = {sum, bias}, .outputs = {d.add(y)}});
+  cudnn_step_and_bias(d, conv, y, c.bias, c.in);
   return d;
 }
 

@@ -29,17 +29,7 @@ cudnn::Description cudnn_graph(const Problem& p) {
                    .pad_right = c.padr,
                    .stride = c.stride,
                    .dilation = c.dilation};
-  if (!c.bias) {
-    step.outputs = {d.add(y)};
-    d.add(step);
-    return d;
-  }
-  const int sum = d.add(cudnn_virtual("sum", y));
-  step.outputs = {sum};
-  d.add(step);
-  const int bias =
-      d.add({.name = "B", .dtype = c.in, .dims = {1, c.cout, 1, 1}, .strides = {c.cout, 1, 1, 1}, .id = cudnn_id(2)});
-  d.add({.op = cudnn::Op::add, .inputs = {sum, bias}, .outputs = {d.add(y)}});
+  cudnn_step_and_bias(d, step, y, c.bias, c.in);
   return d;
 }
 

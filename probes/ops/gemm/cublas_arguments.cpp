@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "probes/ops/gemm/blas.hpp"
+#include "probes/ops/gemm/cuda_declared.hpp"
 #include "probes/ops/own_code.hpp"
 
 namespace assay::gemm {
@@ -28,23 +29,6 @@ constexpr CublasModeRow modes[] = {
     {"fast16f", fast16f, 0, true},
     {"fast16bf", fast16bf, 0, true},
 };
-
-cuda::cudaDataType data_type(DType t) {
-  switch (t) {
-    case DType::f64:
-      return cuda::CUDA_R_64F;
-    case DType::f16:
-      return cuda::CUDA_R_16F;
-    case DType::bf16:
-      return cuda::CUDA_R_16BF;
-    case DType::i8:
-      return cuda::CUDA_R_8I;
-    case DType::i32:
-      return cuda::CUDA_R_32I;
-    default:
-      return cuda::CUDA_R_32F;
-  }
-}
 
 cuda::cublasComputeType_t compute_type(CublasMode mode, DType in) {
   if (in == DType::f64)
@@ -114,20 +98,6 @@ bool misaligned_pointers(const Problem& p, const Call& c, CublasMode mode) {
 bool misaligned_int8(const Problem& p, const Call& c) {
   return c.in == DType::i8 && (c.lda % 4 != 0 || c.ldb % 4 != 0 || p.operands[0].offset % 4 != 0 ||
                                (c.batch > 1 && (c.stride_a % 4 != 0 || c.stride_b % 4 != 0)));
-}
-
-/// Tensor-core steps of the models in docs/numerics.md 2.1. cuBLAS does not say whether a call used tensor cores or fused
-/// multiply-adds, so the declared step must allow both: (block + 1) 2^-F + 2u of tensor cores is at least block u here, which
-/// sm_90's own F = 25 is not; with F = 24 it is, and allows what F = 25 does.
-void allow_tensor_cores(Arithmetic& a, int block, int sm) {
-  a.accumulation = Accumulation::tensor_core;
-  a.block = block;
-  a.fraction_bits = sm < 75 ? 23 : 24;
-}
-
-/// Products fused per step: 16-bit operands 4, 8, 16 on sm_7x, sm_8x, sm_9x and later; TF32 operands half of it.
-int block_16_bit(int sm) {
-  return sm < 80 ? 4 : sm < 90 ? 8 : 16;
 }
 
 }  // namespace
@@ -205,7 +175,7 @@ CublasArguments cublas_arguments(const Problem& p, CublasMode mode) {
   CublasArguments g;
   g.compute = compute_type(mode, c.in), g.math = math_mode(mode);
   g.scalar = c.in == DType::f64 ? DType::f64 : c.in == DType::i8 ? DType::i32 : mode == f16acc ? DType::f16 : DType::f32;
-  g.type_a = g.type_b = data_type(c.in), g.type_c = data_type(c.out);
+  g.type_a = g.type_b = cuda_data_type(c.in), g.type_c = cuda_data_type(c.out);
   g.batch = static_cast<int>(c.batch);
   if (mode == gemv) {
     as_gemv(c, p, g);
@@ -248,7 +218,7 @@ Arithmetic cublas_arithmetic(const Call& c, CublasMode mode, int sm) {
       // is not said, and truncation errs most.
       a.operand = mode == tf32 ? DType::tf32 : mode == fast16f ? DType::f16 : DType::bf16;
       a.operand_rounding = Rounding::toward_zero;
-      allow_tensor_cores(a, block_16_bit(sm) / 2, sm);
+      allow_tensor_cores(a, sm, true);
       return a;
     case bf16x9:
       // Three bf16 hold an fp32 exactly; nine products each, in fp32, from small to large. Henry, Tang & Heinecke, arXiv
@@ -266,7 +236,7 @@ Arithmetic cublas_arithmetic(const Call& c, CublasMode mode, int sm) {
       break;
   }
   if (c.in != DType::f16 && c.in != DType::bf16) return a;
-  allow_tensor_cores(a, block_16_bit(sm), sm);
+  allow_tensor_cores(a, sm, false);
   // CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: without it partial sums of split-K may be stored in the format of C. How
   // many there are is not said; a slice is at least the 32 products that a thread block's tile has along k.
   if (mode != no_reduced && c.out == c.in)
@@ -283,12 +253,7 @@ Contract cublas_contract(CublasMode mode) {
       true,
       "cuBLAS documentation, Results reproducibility: the same bits at every run on the same GPU, with a workspace "
       "of the caller's for each stream"};
-  if (mode == pedantic) {
-    const char* const standard_arithmetic =
-        "cublas_api.h, cublasComputeType_t: \"_PEDANTIC types ensure standard arithmetic and exact specified internal storage "
-        "format\"";
-    out.nan_propagates = out.keeps_subnormals = out.nan_confined = {true, standard_arithmetic};
-  }
+  if (mode == pedantic) promise_standard_arithmetic(out);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "probes/ops/gemm/cuda_declared.hpp"
 #include "probes/ops/own_code.hpp"
 
 namespace assay::gemm {
@@ -45,27 +46,6 @@ std::optional<int> number(std::string_view variant, std::string_view start, int 
   return whole && n >= first && n <= last ? std::optional(n) : std::nullopt;
 }
 
-cudaDataType data_type(DType t) {
-  switch (t) {
-    case DType::f64:
-      return CUDA_R_64F;
-    case DType::f16:
-      return CUDA_R_16F;
-    case DType::bf16:
-      return CUDA_R_16BF;
-    case DType::e4m3:
-      return CUDA_R_8F_E4M3;
-    case DType::e5m2:
-      return CUDA_R_8F_E5M2;
-    case DType::i8:
-      return CUDA_R_8I;
-    case DType::i32:
-      return CUDA_R_32I;
-    default:
-      return CUDA_R_32F;
-  }
-}
-
 cublasComputeType_t compute_type(Compute compute, DType in) {
   if (in == DType::f64) return compute == Compute::pedantic ? CUBLAS_COMPUTE_64F_PEDANTIC : CUBLAS_COMPUTE_64F;
   if (in == DType::i8) return compute == Compute::pedantic ? CUBLAS_COMPUTE_32I_PEDANTIC : CUBLAS_COMPUTE_32I;
@@ -103,7 +83,7 @@ LtMatrix matrix(std::size_t operand, DType t, std::int64_t rows, std::int64_t co
   const bool as_stored = by_rows == (order == CUBLASLT_ORDER_ROW);
   if (!as_stored) std::swap(rows, columns);
   return {.operand = operand,
-          .type = data_type(t),
+          .type = cuda_data_type(t),
           .rows = static_cast<std::uint64_t>(rows),
           .columns = static_cast<std::uint64_t>(columns),
           .ld = ld,
@@ -114,14 +94,6 @@ LtMatrix matrix(std::size_t operand, DType t, std::int64_t rows, std::int64_t co
 int order_of(const Call& c, const LtMode& mode) {
   if (c.bias) return c.row_major ? CUBLASLT_ORDER_COL : CUBLASLT_ORDER_ROW;
   return mode.row_order ? CUBLASLT_ORDER_ROW : CUBLASLT_ORDER_COL;
-}
-
-/// docs/numerics.md 2.1: products per fused step of 16-bit operands; half of it for TF32. F = 24 also where the device keeps
-/// 25 bits: then a step's (block + 1) 2^-F + 2u is at least block u, and an algorithm that uses fused multiply-adds is inside.
-void allow_tensor_cores(Arithmetic& a, int sm, bool tf32) {
-  a.accumulation = Accumulation::tensor_core;
-  a.block = (sm < 80 ? 4 : sm < 90 ? 8 : 16) / (tf32 ? 2 : 1);
-  a.fraction_bits = sm < 75 ? 23 : 24;
 }
 
 /// cublasLt.h, cublasLtReductionScheme_t: INPLACE reduces in "the output buffer (and output data type)", OUTPUT_TYPE stores
@@ -208,7 +180,7 @@ LtArguments lt_arguments(const Problem& p, const LtMode& mode) {
                : c.in == DType::i8               ? DType::i32
                : mode.compute == Compute::f16acc ? DType::f16
                                                  : DType::f32;
-  out.scale = data_type(out.scalar);
+  out.scale = cuda_data_type(out.scalar);
   out.epilogue = epilogue(c), out.bias_stride = c.bias ? p.operands[3].strides[0] : 0;
   const bool a_by_rows = c.row_major != c.transpose_a, b_by_rows = c.row_major != c.transpose_b;
   const bool transposed = c.row_major != (out.order == CUBLASLT_ORDER_ROW);  // D = C'
@@ -269,12 +241,7 @@ Contract lt_contract(const LtMode& mode) {
   out.repeatable = {true,
                     "cuBLAS documentation, Results reproducibility: the same bits at every run on the same GPU; here with the "
                     "algorithm fixed and a workspace of the caller's"};
-  if (mode.compute == Compute::pedantic) {
-    const char* const standard_arithmetic =
-        "cublas_api.h, cublasComputeType_t: \"_PEDANTIC types ensure standard arithmetic and exact specified internal storage "
-        "format\"";
-    out.nan_propagates = out.keeps_subnormals = out.nan_confined = {true, standard_arithmetic};
-  }
+  if (mode.compute == Compute::pedantic) promise_standard_arithmetic(out);
   return out;
 }
 
