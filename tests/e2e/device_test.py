@@ -287,7 +287,7 @@ class All(Device):
         self.assert_code(got["never"], 2)
         self.assert_one_sentence(got["never"], "allocating", OUT_OF_MEMORY)
         self.assertEqual({r["verdict"] for r in self.records("never")}, {"unavailable"})
-        self.assertEqual(self.workers("never"), 3 + 2, "nobody died of it")
+        self.assertEqual(self.workers("never"), 4 + 2, "nobody died of it")
         self.assert_code(got["small"], 3)
         self.assertEqual([r["verdict"] for r in self.records("small")], ["unavailable"] * 2 + ["pass"] * 2)
 
