@@ -43,6 +43,14 @@ struct SelftestArguments {
 };
 int selftest(const SelftestArguments&);
 
+struct FingerprintArguments {
+  std::vector<std::string> targets, libraries, kernel_builds;
+  int device = 0;
+  bool json = false, deep = false;
+  double deadline_s = 20;
+};
+int fingerprint(const FingerprintArguments&);
+
 /// compare and report, which read finished runs: their options and what they do; the exit code goes to `code`.
 void add_finished_commands(CLI::App&, int& code);
 /// What cuDNN would offer for cases on a device that is not here.

@@ -131,6 +131,20 @@ int dispatch(int argc, char** argv) {
     if (diff_cmd->count() == 0) code = plan(plan_args);
   });
 
+  FingerprintArguments print_args;
+  CLI::App* print_cmd =
+      app.add_subcommand("fingerprint", "how each gemm adds and multiplies, to compare builds and devices by");
+  print_cmd->add_option("--target", print_args.targets, "as in run");
+  print_cmd->add_option("--libraries", print_args.libraries, "as in run");
+  print_cmd->add_option("--kernel-builds", print_args.kernel_builds, "as in run")->delimiter(',');
+  print_cmd->add_option("--device", print_args.device, "ordinal of the GPU")->check(CLI::Range(0, 255))->capture_default_str();
+  print_cmd->add_option("--deadline", print_args.deadline_s, "seconds for one call")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  print_cmd->add_flag("--deep", print_args.deep, "also every algorithm of a library one by one");
+  print_cmd->add_flag("--json", print_args.json, "everything, as JSON");
+  print_cmd->callback([&] { code = fingerprint(print_args); });
+
   SelftestArguments selftest_args;
   CLI::App* selftest_cmd = app.add_subcommand("selftest", "planted faults and correct models through the real path");
   selftest_cmd->add_option("--seeds", selftest_args.fault_seeds, "seeds per planted fault")

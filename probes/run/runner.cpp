@@ -41,6 +41,12 @@ struct Interrupted {};
 
 }  // namespace
 
+bool offers(const Target& target, const TargetSpec& spec) {
+  const std::string variant = spec.variant.substr(0, spec.variant.find('@'));
+  const auto has = [&](const std::vector<std::string>& all) { return std::ranges::find(all, variant) != all.end(); };
+  return target.variants.empty() || has(target.variants) || has(target.deep_variants);
+}
+
 struct Runner::Lane {
   Candidate candidate;
   std::unique_ptr<Worker> worker;
@@ -88,11 +94,8 @@ double Runner::flops_where_limited(const ListedCase& listed) const {
 bool Runner::takes(const Lane& lane, const ListedCase& listed, double flops) const {
   if (lane.candidate.largest_flops > 0 && !(flops <= lane.candidate.largest_flops)) return false;
   const Target* const target = target_of(find_op(case_op(listed.id)), lane.spec().target);
-  if (!target) return false;
-  // A version or model of another operation, and a queue that a CPU library has not.
-  const std::string variant = lane.spec().variant.substr(0, lane.spec().variant.find('@'));
-  const auto has = [&](const std::vector<std::string>& all) { return std::ranges::find(all, variant) != all.end(); };
-  if (!target->variants.empty() && !has(target->variants) && !has(target->deep_variants)) return false;
+  if (!target || !offers(*target, lane.spec())) return false;
+  // A queue that a CPU library has not.
   if (!target->on_device && listed.id.find(",queue=") != std::string::npos) return false;
   return (lane.candidate.only_tag.empty() || has_tag(listed.tags, lane.candidate.only_tag));
 }

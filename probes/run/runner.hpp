@@ -36,6 +36,8 @@ struct TargetChoice {
 };
 /// Throws CaseError when a pattern matches nothing (names what there is), LibraryError for --libraries.
 std::vector<Candidate> choose_targets(const TargetChoice&);
+/// Whether an operation's target has this variant: a version of a kernel, or a model, belongs to some operations only.
+bool offers(const Target&, const TargetSpec&);
 
 struct RunPlan {
   std::vector<ListedCase> cases;

@@ -8,6 +8,7 @@ an NVRTC nothing can run: exit 77, which is "not run".
 import concurrent.futures
 import glob
 import itertools
+import json
 import os
 import pathlib
 import re
@@ -358,6 +359,20 @@ class All(Device):
                 broken = self.assay(*arguments, env=self.environment(ASSAY_SIM_FAULT=f"drop_store:kernel={kernel}"))
                 self.assert_code(broken, 1)
                 self.assertIn(wrong, broken.out)
+
+    def test_the_fingerprint_of_a_tensor_core_tells_its_generation(self):
+        for sm, like in (("80", "a100"), ("120", "h100")):
+            with self.subTest(sm=sm):
+                got = self.assay("fingerprint", "--json", "--target", "kernel:mma@*", "--libraries", f"cuda={self.driver()}", "--libraries",
+                                 f"nvrtc={NVRTC}", env=self.environment(ASSAY_SIM_SM=sm))
+                self.assert_code(got, 0)
+                prints = {f["formats"]: f for f in json.loads(got.out)}
+                self.assertIn("unsupported", prints["fp32"]["refused"])
+                for formats in ("bf16>fp32", "fp16>fp32"):
+                    self.assertEqual(prints[formats]["like"], [like])
+                    self.assertEqual([o["like"] for o in prints[formats]["orders"]], [[like]] * 3)
+                    self.assertEqual(prints[formats]["bits_like"][like], 1)
+                    self.assertLess(prints[formats]["bias"], -0.5)
 
     def test_a_run_on_kernels_resumes(self):
         cases = [*BY_FORMAT.values()]
