@@ -20,6 +20,9 @@ struct RunArguments {
   int device = 0;
   std::string out;
   bool resume = false, strict = false, quiet = false, plain = false, keep_variables = false;
+  bool random = false;  // cases drawn until `minutes` are over
+  double minutes = 10;
+  std::uint64_t seed = 1;
   double deadline_s = 20;
   std::string command;  // as typed, for the record
 };

@@ -79,6 +79,17 @@ int dispatch(int argc, char** argv) {
   run_cmd->add_flag("--strict", run_args.strict, "a suspect result fails the run");
   run_cmd->add_flag("--quiet", run_args.quiet, "print nothing when everything passed");
   run_cmd->add_flag("--ci", run_args.plain, "plain lines, no control codes");
+  CLI::Option* random = run_cmd
+                            ->add_flag("--random", run_args.random,
+                                       "cases drawn at random from every operation's grammar, until --minutes are over")
+                            ->excludes("--case", "--cases", "--tag", "--level", "--resume");
+  run_cmd->add_option("--minutes", run_args.minutes, "how long --random goes on")
+      ->needs(random)
+      ->check(CLI::Range(0.01, 100000.0))
+      ->capture_default_str();
+  run_cmd->add_option("--seed", run_args.seed, "of --random: case k of a seed is always the same case")
+      ->needs(random)
+      ->capture_default_str();
   run_cmd->add_option("--deadline", run_args.deadline_s, "seconds for one call, before its size is added")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "probes/cli/cases.hpp"
 #include "probes/cli/commands.hpp"
@@ -18,6 +20,7 @@
 #include "probes/library/library.hpp"
 #include "probes/run/device_worker.hpp"
 #include "probes/run/process.hpp"
+#include "probes/run/random_cases.hpp"
 #include "probes/run/runner.hpp"
 #include "probes/run/versions.hpp"
 #include "report/census.hpp"
@@ -64,26 +67,33 @@ class ProgressLine {
   void operator()(const Progress& p) {
     if (silent_ || p.elapsed_s < next_s_) return;
     next_s_ = p.elapsed_s + (terminal_ ? 0.1 : 10.0);
+    if (p.total == 0) return show(fmt::format("{} cases, {:.0f} s", p.done, p.elapsed_s), p);
     const double left_s = p.done == 0 ? 0 : p.elapsed_s / static_cast<double>(p.done) * static_cast<double>(p.total - p.done);
-    const std::string line = fmt::format("{}/{} cases, {:.0f} s, about {:.0f} s left", p.done, p.total, p.elapsed_s, left_s);
-    if (terminal_)
-      print(stderr, fmt::format("\r\033[K{}  {:.60}", line, p.case_id));
-    else if (p.done > 0)
-      print(stderr, line + "\n");
-    shown_ = true;
+    show(fmt::format("{}/{} cases, {:.0f} s, about {:.0f} s left", p.done, p.total, p.elapsed_s, left_s), p);
   }
   void clear() const {
     if (terminal_ && shown_) print(stderr, "\r\033[K");
   }
 
  private:
+  void show(const std::string& line, const Progress& p) {
+    if (terminal_)
+      print(stderr, fmt::format("\r\033[K{}  {:.60}", line, p.case_id));
+    else if (p.done > 0)
+      print(stderr, line + "\n");
+    shown_ = true;
+  }
+
   bool silent_, terminal_;
   double next_s_ = 0;
   bool shown_ = false;
 };
 
 void announce(const RunPlan& plan, const fs::path& folder) {
-  std::string out = fmt::format("assay: {} case{}; records go to {}\n", plan.cases.size(), plan.cases.size() == 1 ? "" : "s",
+  std::string out = fmt::format("assay: {}; records go to {}\n",
+                                plan.next                ? "cases at random"
+                                : plan.cases.size() == 1 ? "1 case"
+                                                         : fmt::format("{} cases", plan.cases.size()),
                                 folder.string());
   std::map<std::string, std::pair<std::string, int>> seen;  // library -> (target, variants)
   for (const Candidate& c : plan.targets) {
@@ -132,6 +142,42 @@ std::vector<report::Gpu> gpus_of(const RunPlan& plan, const std::vector<std::str
   return gpus;
 }
 
+/// Cases at random until the time is over; counts them.
+class RandomPlan {
+ public:
+  explicit RandomPlan(const RunArguments& args)
+      : cases_(args.seed, args.ops),
+        end_(std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(60'000 * args.minutes))) {}
+
+  std::optional<ListedCase> operator()() {
+    if (std::chrono::steady_clock::now() >= end_) return std::nullopt;
+    return ListedCase{cases_.draw(drawn_++), "random", 0};
+  }
+  std::string sentence(std::uint64_t seed) const {
+    return fmt::format(
+        "random cases 0 to {} of seed {} ({} combinations were drawn again: no operation has them, or too large)", drawn_ - 1,
+        seed, cases_.redrawn());
+  }
+
+ private:
+  RandomCases cases_;
+  std::chrono::steady_clock::time_point end_;
+  std::uint64_t drawn_ = 0;
+};
+
+/// What the summary needs of a result that passed: an hour of random cases must not fill the memory.
+void lighten(Record& r) {
+  if (r.verdict != report::Verdict::pass || !r.label.empty()) return;
+  Record light;
+  light.case_id = std::move(r.case_id), light.op = std::move(r.op), light.formats = std::move(r.formats);
+  light.target = std::move(r.target), light.variant = std::move(r.variant), light.required = r.required,
+  light.verdict = r.verdict;
+  light.library.path = std::move(r.library.path), light.library.core = std::move(r.library.core);
+  light.confirmation = r.confirmation, light.repeats = r.repeats, light.repeats_identical = r.repeats_identical;
+  if (r.conditions.contains("device")) light.conditions["device"] = r.conditions["device"];
+  r = std::move(light);
+}
+
 }  // namespace
 
 report::Environment conditions() {
@@ -145,10 +191,16 @@ int run(const RunArguments& args) {
   RunPlan plan;
   plan.deadline_s = args.deadline_s;
   const bool own_cases = !args.cases.empty() || !args.case_files.empty();
-  const std::string level = own_cases && !args.level_given ? "" : args.level;
-  plan.cases = select_cases({level, args.ops, args.tags, args.case_files, args.cases});
-  plan.targets = choose_targets({args.targets, args.libraries, level == "deep" || own_cases, own_cases, args.kernel_builds,
-                                 args.device, args.keep_variables});
+  const std::string level = args.random || (own_cases && !args.level_given) ? "" : args.level;
+  std::optional<RandomPlan> random;
+  if (args.random) {
+    random.emplace(args);
+    plan.next = std::ref(*random);
+  } else {
+    plan.cases = select_cases({level, args.ops, args.tags, args.case_files, args.cases});
+  }
+  plan.targets = choose_targets({args.targets, args.libraries, level == "deep" || own_cases || args.random, own_cases,
+                                 args.kernel_builds, args.device, args.keep_variables});
   if (args.resume && args.out.empty()) throw CaseError("--resume needs --out DIR, the folder of the run to continue");
   RunFolder folder(args.out, args.resume);
   refuse_changed_libraries(folder.earlier(), plan.targets);
@@ -188,6 +240,7 @@ int run(const RunArguments& args) {
         const std::string version = version_of(versions, r.library.path);
         r.known_defect = known_defect_of(defects, r, version.empty() ? said : version);
         folder.append(records.emplace_back(std::move(r)));
+        if (random) lighten(records.back());
       },
       std::ref(progress));
   std::vector<std::string> troubles;
@@ -225,6 +278,7 @@ int run(const RunArguments& args) {
   for (const std::string& trouble : troubles) print(stderr, fmt::format("assay: {}\n", trouble));
 
   if (args.quiet && code == 0 && troubles.empty()) return 0;
+  if (random) print(stdout, random->sentence(args.seed) + "\n");
   report::TerminalOptions options = report::terminal_options(STDOUT_FILENO);
   options.program = facts.program;
   if (args.plain) options.color = false;

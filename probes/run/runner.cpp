@@ -55,6 +55,7 @@ struct Runner::Lane {
   std::string down;                  // why nothing (more) is tried on this target
   bool told = false;                 // a record says so already; a target that is not required needs no other
   std::string shown_library;         // its path as records write it
+  bool rests = false;                // leaves out the case at hand
 
   const TargetSpec& spec() const { return candidate.spec; }
 };
@@ -72,18 +73,43 @@ Runner::Runner(RunPlan plan, Sink sink, std::function<void(const Progress&)> pro
 Runner::~Runner() = default;
 
 bool Runner::run() {
-  const auto begin = std::chrono::steady_clock::now();
+  begin_ = std::chrono::steady_clock::now();
   try {
-    for (std::size_t i = 0; i < plan_.cases.size(); ++i) {
-      if (progress_)
-        progress_({i, plan_.cases.size(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                   plan_.cases[i].id});
-      run_case(plan_.cases[i]);
-    }
+    if (plan_.next)
+      run_endless();
+    else
+      run_listed();
   } catch (const Interrupted&) {
     return false;
   }
   return true;
+}
+
+void Runner::tell(std::size_t done, std::size_t total, const ListedCase& next) const {
+  if (progress_)
+    progress_({done, total, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(), next.id});
+}
+
+void Runner::run_listed() {
+  for (std::size_t i = 0; i < plan_.cases.size(); ++i) {
+    tell(i, plan_.cases.size(), plan_.cases[i]);
+    run_case(plan_.cases[i]);
+  }
+}
+
+void Runner::run_endless() {
+  std::map<std::string, std::vector<Lane*>> ladders;  // by library
+  for (const std::unique_ptr<Lane>& lane : lanes_)
+    if (!lane->spec().required && lane->down.empty()) ladders[lane->spec().target + lane->spec().library].push_back(lane.get());
+  std::size_t done = 0;
+  while (const std::optional<ListedCase> next = plan_.next()) {
+    tell(done, 0, *next);
+    // One variant after the other, so that each case costs as much as one without a ladder.
+    for (auto& [library, ladder] : ladders)
+      for (std::size_t i = 0; i < ladder.size(); ++i) ladder[i]->rests = i != done % ladder.size();
+    run_case(*next);
+    ++done;
+  }
 }
 
 double Runner::flops_where_limited(const ListedCase& listed) const {
@@ -92,6 +118,7 @@ double Runner::flops_where_limited(const ListedCase& listed) const {
 }
 
 bool Runner::takes(const Lane& lane, const ListedCase& listed, double flops) const {
+  if (lane.rests) return false;
   if (lane.candidate.largest_flops > 0 && !(flops <= lane.candidate.largest_flops)) return false;
   const Target* const target = target_of(find_op(case_op(listed.id)), lane.spec().target);
   if (!target || !offers(*target, lane.spec())) return false;

@@ -2,9 +2,11 @@
 // Every case on every target: order, workers, confirmation, records to a sink.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,6 +43,8 @@ bool offers(const Target&, const TargetSpec&);
 
 struct RunPlan {
   std::vector<ListedCase> cases;
+  /// Instead of `cases`: asked for one case after the other until it has none. Each goes to one variant of a library's ladder.
+  std::function<std::optional<ListedCase>()> next{};
   std::vector<Candidate> targets;
   double deadline_s = 20;         // per call, plus time for the size of the problem
   int confirmations = 2;          // further runs of a failure, each in a fresh worker
@@ -49,7 +53,7 @@ struct RunPlan {
 };
 
 struct Progress {
-  std::size_t done = 0, total = 0;
+  std::size_t done = 0, total = 0;  // total 0: nobody knows
   double elapsed_s = 0;
   std::string_view case_id;
 };
@@ -71,6 +75,9 @@ class Runner {
 
  private:
   struct Lane;  // a candidate with its worker
+  void run_listed();
+  void run_endless();
+  void tell(std::size_t done, std::size_t total, const ListedCase& next) const;
   /// Of a case, for the lanes that leave out large ones; 0 where there is no such lane.
   double flops_where_limited(const ListedCase&) const;
   bool takes(const Lane&, const ListedCase&, double flops) const;
@@ -86,6 +93,7 @@ class Runner {
   RunPlan plan_;
   Sink sink_;
   std::function<void(const Progress&)> progress_;
+  std::chrono::steady_clock::time_point begin_{};
   Arena arena_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::map<std::string, report::LibraryIdentity> identities_;  // by library path
