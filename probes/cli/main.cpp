@@ -56,7 +56,7 @@ int dispatch(int argc, char** argv) {
                            ->capture_default_str();
   run_cmd->add_option("--op", run_args.ops, "only these operations");
   run_cmd->add_option("--target", run_args.targets,
-                      "only targets whose name matches (shell pattern), e.g. 'openblas*', planted:f1_zero");
+                      "only targets whose name matches (shell pattern), e.g. 'openblas*', planted:zero_element");
   run_cmd->add_option("--case", run_args.cases, "exactly this case id (repeatable); without --level nothing else runs");
   run_cmd->add_option("--cases", run_args.case_files, "a case list of yours, added to the run");
   run_cmd->add_option("--tag", run_args.tags, "only cases with a tag that starts so: T01, whisper, llama");

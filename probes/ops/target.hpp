@@ -83,7 +83,7 @@ struct Target {
   std::function<std::optional<std::string>(const Problem&, const TargetSpec&)> refuses;
   /// In the worker: opens what it needs, returns the prepared call; throws Unsupported or Unavailable.
   std::function<std::unique_ptr<Call>(const Problem&, const TargetSpec&)> prepare;
-  /// Variants that exist inside this binary ("h100", "f1_zero"); library variants are found at run time instead.
+  /// Variants that exist inside this binary ("h100", "zero_element"); library variants are found at run time instead.
   std::vector<std::string> variants{};
   /// Has a queue of its own: takes the cases that ask for more than a plain one (Problem::queue).
   bool on_device = false;

@@ -58,7 +58,7 @@ std::vector<Candidate> of_library(const FoundLibrary& found, const TargetChoice&
   return out;
 }
 
-/// Targets inside this binary that only run when they are named: "planted:f1_zero", "model:h100", "sim".
+/// Targets inside this binary that only run when they are named: "planted:zero_element", "model:h100", "sim".
 std::vector<TargetSpec> built_in() {
   std::vector<TargetSpec> out;
   std::set<std::string> seen;

@@ -187,7 +187,8 @@ Bound softmax_bound(const Expected& e, const Arithmetic& a, bool log, bool exact
         error = std::has_single_bit(static_cast<std::uint64_t>(ties_here)) ? 0 : relative(2, u) * value;  // reciprocal, product
       } else {
         // exp, a later rescaling of what was stored (exp, product), reciprocal and product; one for this reference and u^2.
-        error = relative(argument * gap + sum + 2 * function + 4, u) * value + underflow;
+        // A value of 0 lies so far below the maximum that no error of the argument brings it back.
+        error = (value == 0 ? 0 : relative(argument * gap + sum + 2 * function + 4, u) * value) + underflow;
       }
       if (error == 0) return std::fabs(round_to(a.output, e.value[i]) - e.value[i]);  // the rounded truth, bit for bit
       return error + u_out * (value + error) + output_absolute;

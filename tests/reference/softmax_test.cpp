@@ -176,6 +176,16 @@ TEST_CASE("the bound of a row is the derived one") {
   CHECK_THROWS_AS(reference::softmax_bound(Expected{}, {}, false, false), std::invalid_argument);
 }
 
+TEST_CASE("a logit millions below the maximum has a bound, and 0 is within it") {
+  for (const double gap : {100.0, 1e3, 3.7e6, 1e7, 1e30}) {
+    const Bound b = bound_of(one_row({0, -1, -gap}));
+    CAPTURE(gap);
+    CHECK(std::isfinite(b.hard[2]));
+    CHECK(std::isfinite(b.iid[2]));
+    CHECK(b.hard[2] < 1e-40);
+  }
+}
+
 TEST_CASE("small terms are charged with their size, so peaked rows keep a small bound") {
   const Expected peaked = one_row(logits(Family::dyadic, DType::f32, 1, 256, 2)), flat = one_row(std::vector<double>(256, 0.1));
   CHECK(peaked.further[reference::additions][0] < 100);
