@@ -150,6 +150,15 @@ class Onednn(e2e.EndToEnd):
         self.overflowing_scratchpad(fetched()[0])
 
     @unittest.skipUnless(system() and "2.6" in system(), "needs oneDNN 2.6")
+    def test_the_batched_bias_with_gaps_in_onednn_2_6_is_seen(self):
+        """docs/found.md: a binary add per batch entry steps over the destination as if it had no gaps."""
+        case = "g1:gemm:m=2,n=1,k=2,batch=2,order=row,padc=1,bias=1,fill=integer"
+        cases = [case, case.replace(",padc=1", ""), case.replace(",bias=1", "")]
+        self.assert_code(self.run_cases(["onednn"], cases, "--libraries", f"onednn={system()}"), 1)
+        self.assertEqual({r["case"]: (r["verdict"], r["label"]) for r in self.records()},
+                         {case: ("fail", "UNWRITTEN"), cases[1]: ("pass", ""), cases[2]: ("pass", "")})
+
+    @unittest.skipUnless(system() and "2.6" in system(), "needs oneDNN 2.6")
     def test_the_relu_that_depends_on_the_layout_in_onednn_2_6_is_seen(self):
         """docs/found.md: reference code multiplies -Inf by 0."""
         cases = ["g1:activation:rows=2,n=2,kind=relu,padx=1,pady=1,fill=masked", "g1:activation:rows=2,n=2,kind=relu,fill=masked"]
