@@ -150,7 +150,7 @@ Outcome judge_element(const Judge& j, const Element& x, Discrepancy& d) {
   if (std::fabs(x.value) + x.hard > j.largest_output) {  // only the last rounding can overflow, and to one sign
     const auto becomes_inf = [&](double magnitude) { return is_inf(j.output.dtype, encode(j.output.dtype, magnitude)); };
     const bool due = std::isinf(x.got) && std::signbit(x.got) == std::signbit(x.value);
-    if (becomes_inf(std::fabs(x.value) - x.hard)) {
+    if (becomes_inf(std::max(0.0, std::fabs(x.value) - x.hard))) {
       if (due) return Outcome::open;
       return wrong_class(j, x, std::isnan(x.got) ? d.nan_unexpected : d.inf_mismatch, d);
     }

@@ -37,7 +37,7 @@ enum Rank : std::uint8_t {
 };
 
 bool wrong(Standing s) {
-  return s == Standing::fail || s == Standing::fault;
+  return s == Standing::fail || s == Standing::fault || s == Standing::waived;
 }
 bool ran(Standing s) {
   return s != Standing::unsupported && s != Standing::unavailable;

@@ -60,7 +60,7 @@ void record_fields(Io& io, R& r) {
   io("target", r.target), io("variant", r.variant), io("required", r.required);
   io("verdict", r.verdict), io("label", r.label), io("reason", r.reason);
   io("library", r.library), io("algorithm", r.algorithm), io("arithmetic", r.arithmetic);
-  io("plan", r.plan), io("known_defect", r.known_defect);
+  io("plan", r.plan), io("known_defect", r.known_defect), io("waived", r.waived), io("tensors", r.tensors);
   io("contract", r.contract), io("conditions", r.conditions);
   io("comparison", r.comparison), io("second", r.second), io("confirmation", r.confirmation);
   io("repeats", r.repeats), io("repeats_identical", r.repeats_identical);

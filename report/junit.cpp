@@ -71,6 +71,7 @@ std::string details(const Record& r) {
                                 c->first_bad < 0 ? "" : fmt::format(", first at index {}", c->first_bad)));
   line("repeated", failed_in(r.confirmation));
   line("known defect", r.known_defect);
+  line("tensors", r.tensors);
   line("again", reproducer(r));
   return out;
 }
@@ -95,6 +96,9 @@ std::string result(const Judged& j, bool strict, Suite& suite) {
       if (!strict) return fmt::format("      <system-out>suspect {}: {}{}</system-out>\n", type, message, details(r));
       ++suite.failures;
       return element("failure");
+    case Standing::waived:
+      ++suite.skipped;
+      return fmt::format("      <skipped message=\"waived {}: {}\"/>\n", xml(r.waived, 500), message);
     case Standing::unsupported:
     case Standing::unavailable:
       ++suite.skipped;

@@ -133,6 +133,8 @@ std::string label_words(const Record& r) {
 std::string failure(const Record& r) {
   std::string out = plain(r.reason.empty() ? label_words(r) : r.reason) + "\n\n";
   if (!r.known_defect.empty()) out += "- **known defect**: " + plain(r.known_defect, 600) + "\n";
+  if (!r.waived.empty()) out += "- **waived** " + plain(r.waived, 600) + "\n";
+  if (!r.tensors.empty()) out += "- tensors: " + code(r.tensors, 200) + " in the run folder\n";
   out += "- case: " + code(r.case_id) + (r.tags.empty() ? "" : " (" + plain(r.tags, 120) + ")") + "\n";
   out += "- target: " + code(full_target(r), 120);
   if (!r.algorithm.empty()) out += ", algorithm " + code(r.algorithm, 200);
@@ -156,7 +158,7 @@ std::string failure(const Record& r) {
 bool in_detail(const Record& r) {
   const Standing s = standing(r);
   if (s == Standing::suspect) return r.label != "POLICY" && r.label != "MISTRUSTED";
-  return s == Standing::fail || s == Standing::fault || s == Standing::flaky;
+  return s == Standing::fail || s == Standing::fault || s == Standing::flaky || s == Standing::waived;
 }
 
 /// Records that say the same thing about the same target.
@@ -182,9 +184,9 @@ std::vector<Group> failure_groups(std::span<const Record> records) {
   for (Group& g : groups)
     std::stable_sort(g.members.begin(), g.members.end(),
                      [](const Record* a, const Record* b) { return severity(*a) > severity(*b); });
-  const auto rank = [](const Group& g) {  // faults and failures before flaky before suspect
+  const auto rank = [](const Group& g) {  // faults and failures before flaky before suspect before waived
     const Standing s = standing(*g.members.front());
-    return s == Standing::suspect ? 2 : s == Standing::flaky ? 1 : 0;
+    return s == Standing::waived ? 3 : s == Standing::suspect ? 2 : s == Standing::flaky ? 1 : 0;
   };
   std::stable_sort(groups.begin(), groups.end(), [&](const Group& a, const Group& b) { return rank(a) < rank(b); });
   return groups;

@@ -12,7 +12,7 @@
 namespace assay::report {
 
 /// "major.minor". Readers accept the same major and ignore unknown fields.
-inline constexpr std::string_view schema_version = "1.2";
+inline constexpr std::string_view schema_version = "1.3";
 
 enum class Verdict : std::uint8_t { pass, fail, fault, suspect, unsupported, unavailable };
 std::string_view name(Verdict);
@@ -55,6 +55,8 @@ struct Record {
   std::string algorithm, arithmetic;
   std::string plan;          // JSON text of the plan that the library chose, where it tells
   std::string known_defect;  // of a failure that a published defect explains: "ID: known, fixed in Y (SOURCE)"
+  std::string waived;        // of a failure that the run's profile excuses: "until 2027-03-01: reason"; the verdict stays
+  std::string tensors;       // file of the run folder that holds this failure's tensors: "failures/001-gemm-blis.safetensors"
   std::map<std::string, std::string> contract;    // convention -> "promised: SOURCE" or "not promised"
   std::map<std::string, std::string> conditions;  // core, threads, rounding mode, environment set by the variant
   std::optional<Comparison> comparison;           // first call

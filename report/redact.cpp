@@ -117,7 +117,7 @@ Record redacted(Record r) {
   const Identity id = this_identity();
   r.library.path = redact(r.library.path, id);
   r.reason = redact(r.reason, id);
-  r.known_defect = redact(r.known_defect, id);
+  r.known_defect = redact(r.known_defect, id), r.waived = redact(r.waived, id);
   for (auto& [name, value] : r.conditions) value = redact(value, id);
   return r;
 }

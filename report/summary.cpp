@@ -14,8 +14,8 @@ namespace assay::report {
 
 namespace {
 
-constexpr std::array<std::string_view, standings> standing_names = {"pass",    "fail",        "fault",      "flaky",
-                                                                    "suspect", "unsupported", "unavailable"};
+constexpr std::array<std::string_view, standings> standing_names = {"pass",    "fail",   "fault",       "flaky",
+                                                                    "suspect", "waived", "unsupported", "unavailable"};
 
 bool beyond_rigorous_bound(const Record& r) {
   return (r.comparison && r.comparison->bad > 0) || (r.second && r.second->bad > 0);
@@ -92,6 +92,7 @@ std::string incomplete_headline(const std::vector<Judged>& all, const Summary& s
       if (j.standing == Standing::unavailable && j.record->required) add_once(targets, full_target(*j.record));
     parts.push_back(fmt::format("{} unavailable ({})", plural(s.required_unavailable, "required result"), listed(targets, 2)));
   }
+  if (!facts.unmet.empty()) parts.push_back(fmt::format("no result of the required {}", listed(facts.unmet, 3)));
   return fmt::format("{}; {} of {} that ran passed", listed(parts, 3), s[Standing::pass], s.ran());
 }
 
@@ -100,6 +101,7 @@ std::string pass_headline(const std::vector<Judged>& all, const Summary& s) {
   std::string out =
       fmt::format("{} within bound: {} on {}", plural(s[Standing::pass], "result"), listed(w.what, 3), listed(w.targets, 3));
   if (s[Standing::suspect] > 0) out += fmt::format("; {} suspect", s[Standing::suspect]);
+  if (s[Standing::waived] > 0) out += fmt::format("; {} waived by the profile", s[Standing::waived]);
   if (s[Standing::unavailable] > 0) out += fmt::format("; {} unavailable", s[Standing::unavailable]);
   return out;
 }
@@ -181,6 +183,7 @@ Standing standing(const Record& r) {
     default:
       break;
   }
+  if (!r.waived.empty()) return Standing::waived;
   const Confirmation& c = r.confirmation;
   if (c.failed > 0 && c.failed < c.runs) return Standing::flaky;
   const bool wrong = r.verdict == Verdict::fail || r.verdict == Verdict::fault;
@@ -231,7 +234,7 @@ int exit_code(const Summary& s, const RunFacts& facts) {
   if (s[Standing::flaky] > 0) return 4;
   if (facts.interrupted || facts.not_started > 0) return 3;
   if (s.ran() == 0) return 2;
-  if (s.required_unavailable > 0) return 3;
+  if (s.required_unavailable > 0 || !facts.unmet.empty()) return 3;
   return facts.environment_differs ? 5 : 0;
 }
 

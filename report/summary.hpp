@@ -24,15 +24,17 @@ struct RunFacts {
   bool strict = false;               // a suspect result fails the run
   std::string device;                // name of the GPU, or of the simulated device, that gave results; empty: none
   bool environment_differs = false;  // from the one that was promised
+  std::vector<std::string> unmet;    // of --require and the profile: targets, or "gpu", that gave no result
 };
 
 /// Where a record stands once its repeats are counted.
-enum class Standing : std::uint8_t { pass, fail, fault, flaky, suspect, unsupported, unavailable };
+enum class Standing : std::uint8_t { pass, fail, fault, flaky, suspect, waived, unsupported, unavailable };
 std::string_view name(Standing);
-constexpr std::size_t standings = 7;
+constexpr std::size_t standings = 8;
 
 /// Flaky: the same inputs both passed and failed, or an excess below the rigorous bound did not return on every fresh seed.
 /// Beyond the rigorous bound fresh seeds do not matter: a failure that needs its own data is still a failure.
+/// Waived: it would be one of those, and the profile of the run excuses it.
 Standing standing(const Record&);
 /// Failed or faulted in every one of two runs or more.
 bool confirmed(const Record&);
@@ -54,7 +56,8 @@ struct Summary {
   std::int64_t operator[](Standing s) const { return count[static_cast<std::size_t>(s)]; }
   std::int64_t failed() const { return (*this)[Standing::fail] + (*this)[Standing::fault]; }
   std::int64_t ran() const {
-    return failed() + (*this)[Standing::pass] + (*this)[Standing::flaky] + (*this)[Standing::suspect];
+    return failed() + (*this)[Standing::pass] + (*this)[Standing::flaky] + (*this)[Standing::suspect] +
+           (*this)[Standing::waived];
   }
 };
 

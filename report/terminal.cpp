@@ -36,6 +36,8 @@ constexpr Style style(Standing s) {
       return {"\u2248", "~", "33;1"};
     case Standing::suspect:
       return {"?", "?", "33"};
+    case Standing::waived:
+      return {"\u00b7", ".", "33"};
     default:
       return {"\u2013", "-", "2"};
   }
@@ -75,7 +77,7 @@ Cell count_cell(const Counts& n, const TerminalOptions& o) {
     if (cell.width > 0) cell.add(" ");
     cell.add(fmt::format("{} {} {}", o.unicode ? look.glyph : look.ascii, name(s), number), o.color ? look.color : "");
   };
-  for (const Standing s : {Standing::fault, Standing::fail, Standing::flaky, Standing::suspect})
+  for (const Standing s : {Standing::fault, Standing::fail, Standing::flaky, Standing::suspect, Standing::waived})
     if (of(s) > 0) part(s, fmt::format("{}/{}", of(s), ran));
   if (cell.width == 0 && of(Standing::pass) > 0) part(Standing::pass, std::to_string(of(Standing::pass)));
   for (const Standing s : {Standing::unavailable, Standing::unsupported})
@@ -235,7 +237,7 @@ std::string terminal_failures(std::span<const Record> records, const TerminalOpt
   std::string out;
   std::set<std::tuple<Standing, std::string, std::string, std::string, std::string, std::string>> shown;
   std::size_t more = 0;
-  for (const Standing wanted : {Standing::fault, Standing::fail, Standing::flaky})
+  for (const Standing wanted : {Standing::fault, Standing::fail, Standing::flaky, Standing::waived})
     for (const Record& r : records) {
       if (standing(r) != wanted) continue;
       const bool another =
@@ -254,6 +256,7 @@ std::string terminal_failures(std::span<const Record> records, const TerminalOpt
       out += head.text + "\n";
       if (!r.reason.empty()) out += "    " + harmless(r.reason) + "\n";
       if (!r.known_defect.empty()) out += "    " + harmless(r.known_defect) + "\n";
+      if (!r.waived.empty()) out += "    waived " + harmless(r.waived) + "\n";
       out += "    " + harmless(o.program + reproducer(r).substr(std::string_view("assay").size())) + "\n";
     }
   if (more > 0) out += fmt::format("and {} more, see report.md\n", more);

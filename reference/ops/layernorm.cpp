@@ -65,6 +65,7 @@ bool exact_sums(const LayerNorm& s, const double* x, double mean_square) {
   const auto fits = [&](double v) {
     if (v == 0) return true;
     const int unit = lowest_bit(v);
+    if (s.rms && 2 * unit < std::ilogb(smallest_subnormal(s.compute))) return false;  // the square itself is rounded
     return (s.rms ? std::ldexp(mean_square * n, -2 * unit) : std::ldexp(std::fabs(v) * n, -unit)) <= largest;
   };
   return std::all_of(x, x + (s.rms ? s.n : 1), fits);

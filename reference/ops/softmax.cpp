@@ -180,9 +180,9 @@ Bound softmax_bound(const Expected& e, const Arithmetic& a, bool log, bool exact
       const double sum = ties_here > 0 ? 0 : argument * e.further[mean_gap][r] + function + adding + (function + 2) * rescaling;
       double error;
       if (log) {
-        const double units =
-            (exact_arguments ? 0 : gap) + value + function * e.further[log_sum][r] + sum + (ties_here > 0 ? 0 : 1);
-        error = relative(units, u);
+        // x - m and the difference from log S are rounded once each: that is linear, however large they are.
+        const double units = function * e.further[log_sum][r] + sum + (ties_here > 0 ? 0 : 1);
+        error = u * (1 + 2 * u) * ((exact_arguments ? 0 : gap) + value) + relative(units, u);
       } else if (ties_here > 0 && gap == 0) {
         error = std::has_single_bit(static_cast<std::uint64_t>(ties_here)) ? 0 : relative(2, u) * value;  // reciprocal, product
       } else {
@@ -191,7 +191,7 @@ Bound softmax_bound(const Expected& e, const Arithmetic& a, bool log, bool exact
         error = (value == 0 ? 0 : relative(argument * gap + sum + 2 * function + 4, u) * value) + underflow;
       }
       if (error == 0) return std::fabs(round_to(a.output, e.value[i]) - e.value[i]);  // the rounded truth, bit for bit
-      return error + u_out * (value + error) + output_absolute;
+      return narrow && error < infinity ? error + u_out * (value + error) + output_absolute : error;
     };
     b.hard[i] = bound_with(e.further[additions][r], e.further[rescales][r]);
     const double random = by_chance * e.further[spread][r] + e.further[small_part][r];

@@ -160,6 +160,13 @@ TEST_CASE("an fp16 output beyond 65520 must be infinite of the right sign; near 
   CHECK(judge_one(65519.995, quiet_nan, 16.01, DType::f16).bad == 1);
 }
 
+TEST_CASE("a bound wider than the format does not demand an infinity of either sign") {
+  CHECK(judge_one(0.5, 0.75, 1e6, DType::f16).bad == 0);
+  CHECK(judge_one(-0.5, 0.75, 1e6, DType::f16).bad == 0);
+  CHECK(judge_one(0.5, inf, 1e6, DType::f16).bad == 0);
+  CHECK(judge_one(7e4, 65504, 1e3, DType::f16).bad == 1);
+}
+
 TEST_CASE("minus zero equals plus zero, with and without a bound") {
   for (const bool exact : {false, true}) {
     Row r(DType::f32, {0, 0, -0.0}, {0, -0.0, 0}, 0);

@@ -223,6 +223,12 @@ TEST_CASE("a variance in one pass is outside the bound of rstd from a mean of 16
   }
 }
 
+TEST_CASE("a row whose squares fall below the format's steps is not exact: 1/0 is within its bound") {
+  CHECK(y_bound(one_row({0x1p-130}, true, 0), true, 0).hard[0] == inf);
+  CHECK(y_bound(one_row({0x1p-60}, true, 0), true, 0).hard[0] < 1e-6);
+  CHECK(y_bound(one_row({0x1p-130}, true), true).hard[0] < 1e-36);
+}
+
 TEST_CASE("constant rows need n u: sums of equal numbers err alike") {
   double largest = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

@@ -183,6 +183,9 @@ TEST_CASE("a logit millions below the maximum has a bound, and 0 is within it") 
     CHECK(std::isfinite(b.hard[2]));
     CHECK(std::isfinite(b.iid[2]));
     CHECK(b.hard[2] < 1e-40);
+    const Bound log = bound_of(one_row({0, -1, -gap}, true), true);
+    CHECK(log.hard[2] >= 2 * u * gap);
+    CHECK(log.hard[2] < 2.1 * u * gap + 40 * u);
   }
 }
 

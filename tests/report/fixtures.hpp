@@ -52,6 +52,7 @@ inline Record failing(const std::string& case_id = "g1:gemm:m=512,n=512,k=4096,s
                "Haswell",
                37654321098765};
   r.plan = R"({"engine":7})", r.known_defect = "B9: known, fixed in 0.3.22 (issue 1)";
+  r.tensors = "failures/001-gemm-openblas.safetensors";
   r.algorithm = "kernel 7", r.arithmetic = "fp32 products, fp32 sums, nearest";
   r.contract = {{"beta_zero_ignores_c", "promised: BLAS Technical Forum 2001"}, {"keeps_subnormals", "not promised"}};
   r.conditions = {{"OPENBLAS_CORETYPE", "Haswell"}, {"threads", "2"}};

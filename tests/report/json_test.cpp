@@ -65,6 +65,8 @@ TEST_CASE("a record comes back from JSON with every field as it was") {
   CHECK(back.arithmetic == r.arithmetic);
   CHECK(back.plan == r.plan);
   CHECK(back.known_defect == r.known_defect);
+  CHECK(back.waived == r.waived);
+  CHECK(back.tensors == r.tensors);
   CHECK(back.contract == r.contract);
   CHECK(back.conditions == r.conditions);
   CHECK(back.confirmation.runs == 3);
@@ -165,18 +167,18 @@ TEST_CASE("a record without comparison has none when it is read") {
 }
 
 TEST_CASE("unknown fields and a later minor version are accepted") {
-  const std::string line = replaced(to_json(failing()), "\"schema\":\"1.2\"", "\"schema\":\"1.7\",\"new\":{\"a\":[1,2]}");
+  const std::string line = replaced(to_json(failing()), "\"schema\":\"1.3\"", "\"schema\":\"1.7\",\"new\":{\"a\":[1,2]}");
   CHECK(record_from_json(line).case_id == failing().case_id);
 }
 
 TEST_CASE("a newer major version is refused in one sentence that says what to do") {
   const std::string line = to_json(failing());
-  CHECK(contains(refusal(replaced(line, "\"1.2\"", "\"2.0\"")),
+  CHECK(contains(refusal(replaced(line, "\"1.3\"", "\"2.0\"")),
                  "was written by a newer Assay (schema 2.0), this one reads 1.x; use a newer assay"));
-  CHECK(contains(refusal(replaced(line, "\"1.2\"", "\"0.9\"")), "older Assay (schema 0.9)"));
+  CHECK(contains(refusal(replaced(line, "\"1.3\"", "\"0.9\"")), "older Assay (schema 0.9)"));
   for (const char* version :
        {"\"\"", "\"1\"", "\"x.y\"", "\"1.0beta\"", "\"1.\"", "1.0", "null", "\"99999999999.0\"", "\"-1.0\""})
-    CHECK(contains(refusal(replaced(line, "\"1.2\"", version)), "schema"));
+    CHECK(contains(refusal(replaced(line, "\"1.3\"", version)), "schema"));
 }
 
 TEST_CASE("a field of the wrong type is refused by name") {
@@ -205,7 +207,7 @@ TEST_CASE("a field of the wrong type is refused by name") {
 }
 
 TEST_CASE("absurd nesting is refused without exhausting the stack") {
-  const std::string deep = "{\"schema\":\"1.2\",\"x\":" + std::string(1000000, '[');
+  const std::string deep = "{\"schema\":\"1.3\",\"x\":" + std::string(1000000, '[');
   CHECK(contains(refusal(deep), "nested"));
   CHECK(contains(refusal(std::string(1000000, '{')), "the record"));
   std::string closed = deep + std::string(1000000, ']') + "}";
@@ -213,7 +215,7 @@ TEST_CASE("absurd nesting is refused without exhausting the stack") {
 }
 
 TEST_CASE("twenty thousand mutations of a record either parse or are refused in a sentence") {
-  const std::string seeds[] = {to_json(failing()), to_json(not_run(Verdict::unsupported, true)), "{\"schema\":\"1.2\"}"};
+  const std::string seeds[] = {to_json(failing()), to_json(not_run(Verdict::unsupported, true)), "{\"schema\":\"1.3\"}"};
   std::mt19937 random(7);
   const auto below = [&](std::size_t n) { return random() % n; };
   const std::string interesting = "{}[]\",:0123456789.eE+-\\ntf\x00\xff";
@@ -276,5 +278,5 @@ TEST_CASE("an environment comes back from JSON as it was") {
   CHECK(back.command == e.command);
   CHECK_THROWS_AS(environment_from_json("{\"schema\":\"2.0\"}"), FileError);
   CHECK_THROWS_AS(environment_from_json("[]"), FileError);
-  CHECK_THROWS_AS(environment_from_json("{\"schema\":\"1.2\",\"libraries\":{}}"), FileError);
+  CHECK_THROWS_AS(environment_from_json("{\"schema\":\"1.3\",\"libraries\":{}}"), FileError);
 }

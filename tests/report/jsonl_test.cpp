@@ -97,7 +97,7 @@ TEST_CASE("a newer record at the end is refused, not taken for a torn line") {
   const TemporaryFolder folder;
   const auto path = folder.path / "run.jsonl";
   std::string newer = to_json(passing());
-  newer.replace(newer.find("1.2"), 3, "2.0");
+  newer.replace(newer.find("1.3"), 3, "2.0");
   write(path, to_json(passing()) + "\n" + newer + "\n");
   const std::string error = sentence([&] { read_jsonl(path); });
   CHECK(contains(error, "line 2"));

@@ -70,8 +70,8 @@ TEST_CASE("real output of every verdict validates, and each planted violation is
       {"\"tags\":", "\"undocumented\":1,\"tags\":"},
       {"\"bad\":\"64\"", "\"bad\":\"64\",\"undocumented\":1"},
       {"\"reason\":\"64 of 262144 elements lie outside the bound.\"", "\"reason\":\"\""},
-      {"\"schema\":\"1.2\",", ""},
-      {"\"schema\":\"1.2\"", "\"schema\":\"2.0\""},
+      {"\"schema\":\"1.3\",", ""},
+      {"\"schema\":\"1.3\"", "\"schema\":\"2.0\""},
       {"\"worst_got_bits\":\"0x3f800001\"", "\"worst_got_bits\":\"1065353217\""},
   };
   for (const auto& [from, to] : violations) {
@@ -88,6 +88,6 @@ TEST_CASE("real output of every verdict validates, and each planted violation is
   CHECK(validate(folder.path).status == 1);
   std::ofstream(run) << line << "\n";
   CHECK(validate(folder.path).status == 0);
-  std::ofstream(folder.path / "environment.json") << "{\"schema\":\"1.2\",\"hostname\":\"x\"}";
+  std::ofstream(folder.path / "environment.json") << "{\"schema\":\"1.3\",\"hostname\":\"x\"}";
   CHECK(validate(folder.path).status == 1);
 }

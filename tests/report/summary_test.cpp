@@ -85,6 +85,32 @@ TEST_CASE("unsupported never counts as missing, unavailable only when required")
   CHECK(summarise(std::vector<Record>{missing(true), missing(false)}).ran() == 0);
 }
 
+TEST_CASE("a waived failure counts as run and fails nothing, however it failed") {
+  Record waived = confirmed_failure(), again = flaky(), doubtful = suspect();
+  waived.waived = again.waived = doubtful.waived = "until 2030-01-01: known here";
+  RunFacts strict;
+  strict.strict = true;
+  CHECK(code({pass(), waived, again, doubtful}, strict) == 0);
+  CHECK(code({waived}) == 0);
+  CHECK(code({waived, confirmed_failure()}) == 1);
+  CHECK(standing(waived) == Standing::waived);
+  CHECK_FALSE(confirmed(waived));
+  CHECK(contains(verdict_sentence(std::vector<Record>{pass(), waived}, {}), "1 waived by the profile"));
+  Record missed = missing(true);
+  missed.waived = waived.waived;
+  CHECK(standing(missed) == Standing::unavailable);
+}
+
+TEST_CASE("what was required and gave no result makes a run incomplete, after failures and before another environment") {
+  RunFacts facts;
+  facts.unmet = {"gpu", "cublas"}, facts.environment_differs = true;
+  CHECK(code({pass()}, facts) == 3);
+  CHECK(code({pass(), confirmed_failure()}, facts) == 1);
+  CHECK(code({pass(), flaky()}, facts) == 4);
+  CHECK(code({missing(true)}, facts) == 2);
+  CHECK(contains(verdict_sentence(std::vector<Record>{pass()}, facts), "no result of the required gpu, cublas; 1 of 1"));
+}
+
 TEST_CASE("a suspect result fails only a strict run") {
   RunFacts strict;
   strict.strict = true;
