@@ -83,6 +83,22 @@ function(assay_embed_devices target)
   target_sources(${target} PRIVATE ${generated})
 endfunction()
 
+# assay_embed_profiles(target): every profile of data/profiles becomes a string in the binary.
+function(assay_embed_profiles target)
+  set(generated ${CMAKE_BINARY_DIR}/embedded_profiles.cpp)
+  set(body "#include \"probes/cli/profile.hpp\"\nnamespace assay::cli {\nstatic constexpr BuiltInProfile all[] = {\n")
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/data/profiles/*.toml)
+  foreach(file IN LISTS files)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(READ ${file} text)
+    get_filename_component(name ${file} NAME_WE)
+    string(APPEND body "    {\"${name}\", R\"PROFILE(${text})PROFILE\"},\n")
+  endforeach()
+  string(APPEND body "};\nstd::span<const BuiltInProfile> built_in_profiles() {\n  return all;\n}\n}  // namespace assay::cli\n")
+  file(GENERATE OUTPUT ${generated} CONTENT "${body}")
+  target_sources(${target} PRIVATE ${generated})
+endfunction()
+
 # assay_embed_kernels(target): the text of every kernel file and of what it includes becomes a string in the binary.
 function(assay_embed_kernels target)
   set(generated ${CMAKE_BINARY_DIR}/embedded_kernels.cpp)

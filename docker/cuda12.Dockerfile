@@ -7,7 +7,7 @@ ARG BASE_DIGEST
 
 FROM nvidia/cuda:12.8.1-cudnn-devel-ubuntu24.04@${BASE_DIGEST} AS build
 RUN apt-get update && apt-get install -y --no-install-recommends g++ cmake ninja-build libeigen3-dev libcli11-dev \
-      nlohmann-json3-dev libfmt-dev libxxhash-dev && rm -rf /var/lib/apt/lists/*
+      nlohmann-json3-dev libfmt-dev libxxhash-dev libtomlplusplus-dev && rm -rf /var/lib/apt/lists/*
 COPY CMakeLists.txt CMakePresets.json /source/
 COPY cmake /source/cmake
 COPY data /source/data

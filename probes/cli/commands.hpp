@@ -17,6 +17,8 @@ struct RunArguments {
   std::string level = "quick";
   bool level_given = false;
   std::vector<std::string> ops, targets, cases, case_files, tags, libraries, kernel_builds;
+  std::vector<std::string> require;  // "gpu", or patterns of targets that must give a result
+  std::string profile;               // a file, or a name that is built in
   int device = 0;
   std::string out;
   bool resume = false, strict = false, quiet = false, plain = false, keep_variables = false;

@@ -76,9 +76,6 @@ int dispatch(int argc, char** argv) {
                     "GPU workers keep CUDA variables that change numbers or select code (default: taken out, and listed)");
   run_cmd->add_option("--out", run_args.out, "run folder (default: assay-runs/TIME)");
   run_cmd->add_flag("--resume", run_args.resume, "continue the run in --out: what is recorded there is not run again");
-  run_cmd->add_flag("--strict", run_args.strict, "a suspect result fails the run");
-  run_cmd->add_flag("--quiet", run_args.quiet, "print nothing when everything passed");
-  run_cmd->add_flag("--ci", run_args.plain, "plain lines, no control codes");
   CLI::Option* random = run_cmd
                             ->add_flag("--random", run_args.random,
                                        "cases drawn at random from every operation's grammar, until --minutes are over")
@@ -90,6 +87,15 @@ int dispatch(int argc, char** argv) {
   run_cmd->add_option("--seed", run_args.seed, "of --random: case k of a seed is always the same case")
       ->needs(random)
       ->capture_default_str();
+  run_cmd
+      ->add_option("--profile", run_args.profile,
+                   "a TOML file (docs/profiles.md), or node or speech: cases, required targets, waivers, promised conditions")
+      ->excludes(random);
+  run_cmd->add_option("--require", run_args.require,
+                      "gpu, or a pattern of targets of which one must give a result (repeatable); else the exit code is 3");
+  run_cmd->add_flag("--strict", run_args.strict, "a suspect result fails the run");
+  run_cmd->add_flag("--quiet", run_args.quiet, "print nothing when everything passed");
+  run_cmd->add_flag("--ci", run_args.plain, "plain lines, no control codes");
   run_cmd->add_option("--deadline", run_args.deadline_s, "seconds for one call, before its size is added")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
@@ -99,10 +105,10 @@ int dispatch(int argc, char** argv) {
   });
 
   ListArguments list_args;
-  CLI::App* list_cmd = app.add_subcommand("list", "what there is: ops, cases, targets, or known defects of libraries");
-  list_cmd->add_option("what", list_args.what, "ops, cases, targets or known")
+  CLI::App* list_cmd = app.add_subcommand("list", "what there is: ops, cases, targets, known defects of libraries, profiles");
+  list_cmd->add_option("what", list_args.what, "ops, cases, targets, known or profiles")
       ->required()
-      ->check(CLI::IsMember({"ops", "cases", "targets", "known"}));
+      ->check(CLI::IsMember({"ops", "cases", "targets", "known", "profiles"}));
   list_cmd->add_option("--level", list_args.level, "cases of this level (default: all)")
       ->check(CLI::IsMember({"quick", "standard", "deep"}));
   list_cmd->add_option("--op", list_args.ops, "only these operations");

@@ -6,6 +6,7 @@
 #include "probes/cli/cases.hpp"
 #include "probes/cli/commands.hpp"
 #include "probes/cli/known_defects.hpp"
+#include "probes/cli/profile.hpp"
 #include "probes/run/runner.hpp"
 #include "probes/run/selftest.hpp"
 #include "report/environment.hpp"
@@ -48,6 +49,8 @@ int list(const ListArguments& args) {
   if (args.what == "ops") list_ops();
   if (args.what == "targets") list_targets(args.libraries);
   if (args.what == "known") list_known();
+  if (args.what == "profiles")
+    for (const BuiltInProfile& p : built_in_profiles()) fmt::print("# {}\n{}\n", p.name, p.toml);
   if (args.what == "cases")
     for (const ListedCase& c :
          select_cases({args.level.empty() ? "deep" : args.level, args.ops, args.tags, args.case_files, {}}))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "probes/cli/commands.hpp"
 #include "probes/cli/folder.hpp"
 #include "probes/cli/known_defects.hpp"
+#include "probes/cli/profile.hpp"
 #include "probes/library/device_files.hpp"
 #include "probes/library/library.hpp"
 #include "probes/run/device_worker.hpp"
@@ -129,6 +131,44 @@ std::string why_not(const std::vector<Record>& records) {
                      others > 0 ? fmt::format(" (and {} more, see report.md)", others) : "");
 }
 
+/// The profile's lists, then the command line's; a level or a flag of the command line wins.
+RunArguments with_profile(RunArguments args, const Profile& profile) {
+  const auto put_first = [](std::vector<std::string>& list, const std::vector<std::string>& first) {
+    list.insert(list.begin(), first.begin(), first.end());
+  };
+  put_first(args.ops, profile.ops), put_first(args.tags, profile.tags), put_first(args.cases, profile.cases);
+  put_first(args.case_files, profile.case_files), put_first(args.targets, profile.targets);
+  put_first(args.libraries, profile.libraries), put_first(args.kernel_builds, profile.kernel_builds);
+  put_first(args.require, profile.require);
+  if (!args.level_given && !profile.level.empty()) args.level = profile.level, args.level_given = true;
+  args.strict |= profile.strict;
+  return args;
+}
+
+/// Those of --require and the profile of which nothing gave a result; adds a sentence each.
+std::vector<std::string> unmet_requirements(const std::vector<std::string>& required, const std::vector<Record>& records,
+                                            const report::RunFacts& facts, std::vector<std::string>& notes) {
+  std::vector<std::string> unmet;
+  for (const std::string& wanted : required) {
+    const bool gpu = wanted == "gpu";
+    const auto named = [&](const Record& r) {
+      return gpu ? r.conditions.contains("device") : fnmatch(wanted.c_str(), report::full_target(r).c_str(), 0) == 0;
+    };
+    const auto ran = [](const Record& r) {
+      return r.verdict != report::Verdict::unsupported && r.verdict != report::Verdict::unavailable;
+    };
+    const bool simulated = gpu && facts.device.find("simulated") != std::string::npos;
+    if (!simulated && std::ranges::any_of(records, [&](const Record& r) { return named(r) && ran(r); })) continue;
+    const auto why = std::ranges::find_if(records, [&](const Record& r) { return named(r) && !ran(r); });
+    unmet.push_back(wanted);
+    notes.push_back(fmt::format("required, and without a result: {} ({})", wanted,
+                                simulated              ? "the device is a simulated one"
+                                : why == records.end() ? "this run has no such target; see `assay env` for what was found"
+                                                       : why->reason));
+  }
+  return unmet;
+}
+
 /// The GPUs that this plan runs on, as they are now; described in a process of its own.
 std::vector<report::Gpu> gpus_of(const RunPlan& plan, const std::vector<std::string>& libraries) {
   const auto on_device = std::ranges::find_if(
@@ -187,7 +227,11 @@ report::Environment conditions() {
   return e;
 }
 
-int run(const RunArguments& args) {
+int run(const RunArguments& given) {
+  Profile profile;
+  if (!given.profile.empty()) profile = load_profile(given.profile);
+  const RunArguments args = with_profile(given, profile);
+  const std::string today = today_utc();
   RunPlan plan;
   plan.deadline_s = args.deadline_s;
   const bool own_cases = !args.cases.empty() || !args.case_files.empty();
@@ -239,6 +283,7 @@ int run(const RunArguments& args) {
         const std::string& said = r.library.version;
         const std::string version = version_of(versions, r.library.path);
         r.known_defect = known_defect_of(defects, r, version.empty() ? said : version);
+        r.waived = waive(profile, r, today);
         folder.append(records.emplace_back(std::move(r)));
         if (random) lighten(records.back());
       },
@@ -261,6 +306,13 @@ int run(const RunArguments& args) {
     if (std::none_of(environment.libraries.begin(), environment.libraries.end(),
                      [&](const report::LibraryIdentity& o) { return o.path == l.path && o.sha256 == l.sha256; }))
       environment.libraries.push_back(l);
+  std::vector<std::string> notes;  // printed, but no reason of their own for an exit code
+  facts.unmet = unmet_requirements(args.require, records, facts, notes);
+  for (std::string& broken : broken_promises(profile, environment)) {
+    facts.environment_differs = true;
+    notes.push_back(std::move(broken));
+  }
+  for (std::string& note : waiver_notes(profile, today)) notes.push_back(std::move(note));
   if (!environment.gpus.empty())
     for (const report::Gpu& now : gpus_of(plan, args.libraries))
       for (report::Gpu& g : environment.gpus)
@@ -275,9 +327,9 @@ int run(const RunArguments& args) {
   int code = report::exit_code(report::summarise(records), facts);
   if (code == 0 && !troubles.empty()) code = 3;  // everything passed, and the folder does not say so
   if (const std::string why = why_not(records); (code == 2 || code == 3) && !why.empty()) troubles.push_back(why);
-  for (const std::string& trouble : troubles) print(stderr, fmt::format("assay: {}\n", trouble));
-
   if (args.quiet && code == 0 && troubles.empty()) return 0;
+  for (const std::vector<std::string>* lines : {&notes, &troubles})
+    for (const std::string& line : *lines) print(stderr, fmt::format("assay: {}\n", line));
   if (random) print(stdout, random->sentence(args.seed) + "\n");
   report::TerminalOptions options = report::terminal_options(STDOUT_FILENO);
   options.program = facts.program;
