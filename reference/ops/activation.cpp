@@ -199,7 +199,8 @@ Bound activation_bound(const Expected& e, const Arithmetic& a, ActivationKind ki
         const double units = (function + slope * felt) / (1 + std::exp(z)) + 4 + summed * (1 + g), t = units * u;
         error = (value == 0 ? 0 : t < 0.5 ? t / (1 - t) * value : infinity) + 2 * tiny;
         if (z < log_smallest + 1) error += (1 + function) * felt * tiny;  // exp(z) is subnormal
-        if (-z > log_largest - 1) error = std::max(error, value);         // or exp(-z) infinite
+        if (-z > log_largest - 1)
+          error = std::max(error, value * (1 + 2 * u));  // or exp(-z) infinite; value is the rounded truth
         break;
       }
       case ActivationKind::relu:

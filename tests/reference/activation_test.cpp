@@ -184,6 +184,13 @@ TEST_CASE("the bound is the derived one") {
   CHECK(bound_at(ActivationKind::silu, -20, {.function_ulps_per_x = 1}) ==
         doctest::Approx((44 * (1 - sigma) + 4) * u * 20 * sigma).epsilon(1e-5));
   // exp(100) is infinite in fp32, and the quotient 0.
+  for (const double z :
+       {-709.5, -711.25, -713.0, -720.5}) {  // 0 is as right as the whole truth, of which value is the rounded half
+    const Expected e = one_row(ActivationKind::silu, {z}, DType::f64);
+    const Arithmetic wide{.operand = DType::f64, .accumulator = DType::f64, .output = DType::f64};
+    CHECK(reference::activation_bound(e, wide, ActivationKind::silu).hard[0] >=
+          std::fabs(e.value[0]) + std::fabs(e.value_lo[0]));
+  }
   CHECK(bound_at(ActivationKind::silu, -100) >= std::fabs(one_row(ActivationKind::silu, {-100}).value[0]));
   for (const double x : {-1.25, 0.125, 0x1p100}) CHECK(bound_at(ActivationKind::relu, x) == 0);
 }
