@@ -200,6 +200,13 @@ std::vector<double> gather(const Operand& o, std::span<const std::byte> storage)
   return values;
 }
 
+std::vector<std::byte> dense(const Operand& o, std::span<const std::byte> storage) {
+  require_storage(o, storage);
+  std::vector<std::byte> out(static_cast<std::size_t>(element_count(o)) * size_bytes(o.dtype));
+  if (!out.empty()) copy_rows(o, storage, 0, rows_of(o).count, out.data());
+  return out;
+}
+
 std::int64_t disturbed_gap_bytes(const Operand& o, std::span<const std::byte> storage, std::byte poison) {
   require_storage(o, storage);
   const auto size = static_cast<std::int64_t>(size_bytes(o.dtype));

@@ -36,6 +36,9 @@ std::int64_t storage_index(const Operand&, std::int64_t logical);  // logical ro
 /// Gathers an operand from its storage into logical row-major order, decoded exactly to fp64.
 std::vector<double> gather(const Operand&, std::span<const std::byte> storage);
 
+/// The bits of every logical element, row-major without gaps.
+std::vector<std::byte> dense(const Operand&, std::span<const std::byte> storage);
+
 /// Number of storage bytes that belong to no logical element (loose leading dimension, offset) and differ from `poison`.
 std::int64_t disturbed_gap_bytes(const Operand&, std::span<const std::byte> storage, std::byte poison);
 

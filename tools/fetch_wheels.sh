@@ -18,6 +18,7 @@ small='
 onednn-cpu-gomp 2023.2.0 2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb onednn_cpu_gomp-2023.2.0.data/data/lib oneDNN-3.2.0
 onednn-devel-cpu-gomp 2023.2.0 9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284 onednn_devel_cpu_gomp-2023.2.0.data/data/include headers-of-oneDNN-3.2
 onednn-devel-cpu-gomp 2022.0.2 7aec2fa423bfbcd10e6e5e46ec93df4aa546c6a2302386071aa6f1cc39c9151d onednn_devel_cpu_gomp-2022.0.2.data/data/include headers-of-oneDNN-2.5
+safetensors 0.8.0 fd6f3f93c9a0a7cc2788ee63fb763353d4bd2e89b0751bc78fcf7dda00bea774 safetensors the-published-reader-of-safetensors
 '
 large='
 paddlepaddle 3.3.1 bb22396233d807f6957d9c4a6a1edc76693fb589c4ee3d17caf7e39113ca4047 paddle/libs/libdnnl.so.3 oneDNN-3.6.2
@@ -71,8 +72,9 @@ with zipfile.ZipFile(wheel) as z:
         kind = "include" if "include" in inner.parts else "lib"
         rest = inner.relative_to(member) if name != member else pathlib.PurePosixPath(inner.name)
         # Wheels hold no links: libdnnl.so, .so.3 and .so.3.2 are three copies of one file.
+        module = member == "safetensors" and rest.name in ("__init__.py", "_safetensors_rust.abi3.so")
         nvrtc = rest.name.startswith("libnvrtc") and ".alt." not in rest.name
-        if kind == "lib" and not rest.name.endswith((".so.2", ".so.3")) and not nvrtc:
+        if kind == "lib" and not rest.name.endswith((".so.2", ".so.3")) and not nvrtc and not module:
             continue
         to = target / rest if rest.parts[0] == kind else target / kind / rest
         to.parent.mkdir(parents=True, exist_ok=True)

@@ -48,6 +48,9 @@ struct SelftestArguments {
 };
 int selftest(const SelftestArguments&);
 
+/// Runs the case of a file of failing tensors; the rest of the arguments as in run. Refuses inputs that are not that case's.
+int replay(const std::string& file, RunArguments);
+
 struct FingerprintArguments {
   std::vector<std::string> targets, libraries, kernel_builds;
   int device = 0;

@@ -148,6 +148,19 @@ int dispatch(int argc, char** argv) {
     if (diff_cmd->count() == 0) code = plan(plan_args);
   });
 
+  std::string replay_file;
+  RunArguments replay_args;
+  replay_args.command = typed(argc, argv);
+  CLI::App* replay_cmd = app.add_subcommand("replay", "the case of a failure's tensors again, on every target");
+  replay_cmd->add_option("file", replay_file, "failures/....safetensors of a run folder")->required();
+  replay_cmd->add_option("--target", replay_args.targets, "as in run");
+  replay_cmd->add_option("--libraries", replay_args.libraries, "as in run");
+  replay_cmd->add_option("--kernel-builds", replay_args.kernel_builds, "as in run")->delimiter(',');
+  replay_cmd->add_option("--device", replay_args.device, "ordinal of the GPU")->check(CLI::Range(0, 255))->capture_default_str();
+  replay_cmd->add_option("--out", replay_args.out, "run folder (default: assay-runs/TIME)");
+  replay_cmd->add_flag("--ci", replay_args.plain, "plain lines, no control codes");
+  replay_cmd->callback([&] { code = replay(replay_file, replay_args); });
+
   FingerprintArguments print_args;
   CLI::App* print_cmd =
       app.add_subcommand("fingerprint", "how each gemm adds and multiplies, to compare builds and devices by");

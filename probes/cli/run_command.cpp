@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "probes/cli/cases.hpp"
 #include "probes/cli/commands.hpp"
@@ -21,6 +23,7 @@
 #include "probes/library/device_files.hpp"
 #include "probes/library/library.hpp"
 #include "probes/run/device_worker.hpp"
+#include "probes/run/failing_tensors.hpp"
 #include "probes/run/process.hpp"
 #include "probes/run/random_cases.hpp"
 #include "probes/run/runner.hpp"
@@ -218,6 +221,51 @@ void lighten(Record& r) {
   r = std::move(light);
 }
 
+/// Tensors of the first failure of each kind, in the folder failures.
+class TensorKeeper {
+ public:
+  TensorKeeper(const RunFolder& folder, std::vector<std::string>& troubles) : folder_(folder), troubles_(troubles) {
+    for (const Record& r : folder.earlier())  // of a resumed run
+      if (!r.tensors.empty()) ++files_, kinds_.insert(kind(r));
+  }
+
+  bool wants(const Record& r, double bytes) const {
+    return files_ < most_files && bytes_ + bytes <= most_bytes && !broken_ && !kinds_.contains(kind(r));
+  }
+  std::string keep(const Record& r, const report::TensorFile& file) {
+    std::string target = report::full_target(r);
+    for (char& c : target)
+      if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.') c = '_';
+    const std::string name = fmt::format("failures/{:03}-{}-{}.safetensors", files_ + 1, r.op, target.substr(0, 60));
+    try {
+      std::error_code error;
+      fs::create_directory(folder_.path() / "failures", error);
+      report::write_safetensors(folder_.path() / name, file);
+    } catch (const FileError& e) {  // the records matter more
+      troubles_.push_back(e.what());
+      broken_ = true;
+      return "";
+    }
+    for (const report::Tensor& t : file.tensors) bytes_ += static_cast<double>(t.bytes.size());
+    ++files_, kinds_.insert(kind(r));
+    return name;
+  }
+
+ private:
+  static constexpr int most_files = 20;
+  static constexpr double most_bytes = 256 << 20;
+  static std::string kind(const Record& r) {
+    return fmt::format("{} {} {} {}", r.op, r.formats, report::full_target(r), r.label);
+  }
+
+  const RunFolder& folder_;
+  std::vector<std::string>& troubles_;
+  std::set<std::string> kinds_;
+  int files_ = 0;
+  double bytes_ = 0;
+  bool broken_ = false;
+};
+
 }  // namespace
 
 report::Environment conditions() {
@@ -225,6 +273,14 @@ report::Environment conditions() {
   e.assay["generator"] = std::to_string(generator_version);
   e.assay["grammar"] = fmt::format("g{}", generator_version);
   return e;
+}
+
+int replay(const std::string& file, RunArguments args) {
+  {
+    const report::MappedFile mapped(file);
+    args.cases = {case_of_tensors(report::parse_safetensors(mapped.bytes(), file), file)};
+  }
+  return run(args);
 }
 
 int run(const RunArguments& given) {
@@ -276,6 +332,10 @@ int run(const RunArguments& given) {
   facts.level = level, facts.folder = report::redact(folder.path().string()), facts.strict = args.strict;
   facts.resume = args.command + (args.resume ? "" : " --resume") +
                  (args.out.empty() ? " --out " + report::shell_word(folder.path().string()) : "");
+  std::vector<std::string> troubles;
+  TensorKeeper tensors(folder, troubles);
+  plan.wants_tensors = [&](const Record& r, double bytes) { return tensors.wants(r, bytes); };
+  plan.keep_tensors = [&](const Record& r, const report::TensorFile& file) { return tensors.keep(r, file); };
   ProgressLine progress(args);
   Runner runner(
       plan,
@@ -288,7 +348,6 @@ int run(const RunArguments& given) {
         if (random) lighten(records.back());
       },
       std::ref(progress));
-  std::vector<std::string> troubles;
   try {
     facts.interrupted = !runner.run();
   } catch (const FileError& e) {

@@ -18,7 +18,7 @@ namespace assay {
 
 namespace {
 
-constexpr std::int64_t side = 64;          // of the results: several tiles of the smallest kernels
+constexpr std::int64_t side = 64;                                // of the results: several tiles of the smallest kernels
 constexpr std::size_t profile_rows = 128, profile_columns = 16;  // a row for each place of the second mark
 constexpr std::int64_t profile_lengths[] = {64, 1000, 8192};
 

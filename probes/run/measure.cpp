@@ -29,8 +29,8 @@ std::size_t count_other(std::span<const std::byte> bytes, std::byte wanted) {
 
 class Session {
  public:
-  Session(Truth& truth, const TargetSpec& spec, Worker& worker, Arena& arena, double deadline_s)
-      : truth_(truth), spec_(spec), worker_(worker), arena_(arena), deadline_s_(deadline_s) {}
+  Session(Truth& truth, const TargetSpec& spec, Worker& worker, Arena& arena, double deadline_s, bool keep)
+      : truth_(truth), spec_(spec), worker_(worker), arena_(arena), deadline_s_(deadline_s), keep_(keep) {}
 
   Measurement run() {
     arena_.reserve(truth_.layout().total_bytes);
@@ -132,7 +132,10 @@ class Session {
   /// The worst of the outputs: an auxiliary one that is wrong counts as much as the main one.
   Finding judge_values(DataSet& data, std::int64_t caller, std::byte poison) {
     Finding worst;
-    if (std::optional<Finding> verified = verify_large(data, caller, poison)) return std::move(*verified);
+    if (std::optional<Finding> verified = verify_large(data, caller, poison)) {
+      keep_if_wrong(*verified, data, caller);
+      return std::move(*verified);
+    }
     if (!data.rows.empty() && truth_.op().suspicious) {
       const std::vector<std::span<const std::byte>> inputs(data.storage.begin(), data.storage.end());
       m_.combined = true;
@@ -156,7 +159,17 @@ class Session {
       else
         keep_worse(worst, std::move(found));
     }
+    keep_if_wrong(worst, data, caller);
     return worst;
+  }
+
+  void keep_if_wrong(const Finding& f, const DataSet& data, std::int64_t caller) {
+    if (!keep_ || !m_.kept.empty() || (f.bad == 0 && f.over_iid == 0 && !f.rms_exceeded)) return;
+    m_.kept_second = &data != &truth_.first();
+    for (const std::size_t operand : truth_.outputs()) {
+      const std::span<const std::byte> bytes = arena_.storage(region(caller, operand));
+      m_.kept.emplace_back(bytes.begin(), bytes.end());
+    }
   }
 
   /// A result too large to be computed again, where the op can check it all the same.
@@ -228,14 +241,15 @@ class Session {
   Worker& worker_;
   Arena& arena_;
   double deadline_s_;
+  bool keep_;
   Measurement m_;
   Digest first_digest_;
 };
 
 }  // namespace
 
-Measurement measure(Truth& truth, const TargetSpec& spec, Worker& worker, Arena& arena, double deadline_s) {
-  return Session(truth, spec, worker, arena, deadline_s).run();
+Measurement measure(Truth& truth, const TargetSpec& spec, Worker& worker, Arena& arena, double deadline_s, bool keep) {
+  return Session(truth, spec, worker, arena, deadline_s, keep).run();
 }
 
 }  // namespace assay

@@ -38,10 +38,14 @@ struct Measurement {
   double execute_ms = 0;
   std::string output_digest;
   std::vector<std::string> output_tiles;
+  /// Storage of the outputs of the first call that was wrong, where they were asked for; empty otherwise.
+  std::vector<std::vector<std::byte>> kept;
+  bool kept_second = false;  // of the second call, on other data
 };
 
 /// `deadline_s`: for one call; the caller has added what the size of the problem asks for.
 /// The worker is dead afterwards when outcome is fault (or interrupted).
-Measurement measure(Truth&, const TargetSpec&, Worker&, Arena&, double deadline_s);
+/// `keep`: wrong outputs come back too.
+Measurement measure(Truth&, const TargetSpec&, Worker&, Arena&, double deadline_s, bool keep = false);
 
 }  // namespace assay

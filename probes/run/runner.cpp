@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "probes/run/failing_tensors.hpp"
 #include "report/environment.hpp"
 
 namespace assay {
@@ -19,6 +20,7 @@ namespace {
 
 constexpr int alike_before_one_run = 5;
 constexpr double slowest_flops_per_s = 1e8;
+constexpr double most_kept_bytes = 64 << 20;  // of one failure
 
 bool has_tag(const std::string& tags, const std::string& tag) {
   std::istringstream words(tags);
@@ -193,13 +195,13 @@ void Runner::unavailable_record(const ListedCase& listed, Lane& lane, const std:
   sink_(r);
 }
 
-Measurement Runner::attempt(Truth& truth, Lane& lane) {
+Measurement Runner::attempt(Truth& truth, Lane& lane, bool keep) {
   const double deadline =
       plan_.deadline_s + truth.problem().flops * static_cast<double>(truth.problem().callers) / slowest_flops_per_s;
   Measurement m;
   try {
     if (!lane.worker) lane.worker = std::make_unique<Worker>(lane.spec(), arena_.fd());
-    m = measure(truth, lane.spec(), *lane.worker, arena_, deadline);
+    m = measure(truth, lane.spec(), *lane.worker, arena_, deadline, keep);
   } catch (const Unavailable& e) {
     m.outcome = Outcome::unavailable;
     m.reason = e.what();
@@ -218,7 +220,7 @@ void Runner::run_on(Truth& truth, const ListedCase& listed, Lane& lane) {
     m.outcome = Outcome::unsupported;
     m.reason = *refusal;
   } else {
-    m = attempt(truth, lane);
+    m = attempt(truth, lane, plan_.keep_tensors && failing_bytes(truth.problem()) <= most_kept_bytes);
   }
   Judgement j = judge(truth.problem(), m);
   Record record = make_record(truth, lane.spec(), m, j, listed.tags);
@@ -227,6 +229,8 @@ void Runner::run_on(Truth& truth, const ListedCase& listed, Lane& lane) {
     confirm(truth, lane, j, record);
     record.verdict = j.verdict, record.label = j.label, record.reason = j.reason;
   }
+  if (wrong(j) && !m.kept.empty() && plan_.wants_tensors(record, failing_bytes(truth.problem())))
+    record.tensors = plan_.keep_tensors(record, failing_tensors(truth, m, record).file);
   compare_builds(lane.spec(), record);
   lane.faults_in_a_row = j.verdict == Verdict::fault ? lane.faults_in_a_row + 1 : 0;
   if (plan_.give_up_after_faults > 0 && lane.faults_in_a_row >= plan_.give_up_after_faults)

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "probes/run/judge.hpp"
+#include "report/safetensors.hpp"
 
 namespace assay {
 
@@ -50,6 +51,9 @@ struct RunPlan {
   int confirmations = 2;          // further runs of a failure, each in a fresh worker
   int give_up_after_faults = 10;  // in a row on one target: its process cannot live; 0: never
   std::set<std::string> done;     // record keys that a resumed run already has
+  /// Of a failure whose file would have so many bytes: whether its tensors are wanted, and where they went ("": nowhere).
+  std::function<bool(const report::Record&, double bytes)> wants_tensors{};
+  std::function<std::string(const report::Record&, const report::TensorFile&)> keep_tensors{};
 };
 
 struct Progress {
@@ -83,7 +87,7 @@ class Runner {
   bool takes(const Lane&, const ListedCase&, double flops) const;
   void run_case(const ListedCase&);
   void run_on(Truth&, const ListedCase&, Lane&);
-  Measurement attempt(Truth&, Lane&);
+  Measurement attempt(Truth&, Lane&, bool keep = false);
   void confirm(Truth&, Lane&, Judgement&, report::Record&);
   void identify(Lane&, const CallReport&, report::Record&);
   /// Our kernels use IEEE 754 operations in a fixed order, so every build of a version must give the same bits.

@@ -112,8 +112,8 @@ class Session {
   std::vector<std::unique_ptr<Call>> calls_;
 };
 
-/// For `assay env` and the start of a run: opens a set as a GPU worker would and says what was mapped. What cannot be opened becomes a complaint, the
-/// rest goes on. Digests are left out: hashing a cuBLASLt takes seconds.
+/// For `assay env` and the start of a run: opens a set as a GPU worker would and says what was mapped. What cannot be opened
+/// becomes a complaint, the rest goes on. Digests are left out: hashing a cuBLASLt takes seconds.
 void open_set(const std::map<std::string, std::string>& files, Reply& r) {
   const auto trying = [&](const std::string& role, auto open) {
     if (const auto file = files.find(role); file != files.end()) try {
