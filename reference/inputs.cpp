@@ -256,6 +256,7 @@ void fill(const Operand& o, const FillRule& rule, std::uint64_t seed, std::span<
     const std::size_t size = size_bytes(o.dtype);
     for (std::int64_t i = 0; i < element_count(o); ++i)
       std::memset(storage.data() + static_cast<std::size_t>(storage_index(o, i)) * size, 0, size);
+    if (element_count(o) == 0) return;
     FillRule inside = rule;
     const Operand drawn = without_zeros(o, inside);
     return fill(drawn, inside, seed, storage);

@@ -156,7 +156,9 @@ int dispatch(int argc, char** argv) {
   replay_cmd->add_option("--target", replay_args.targets, "as in run");
   replay_cmd->add_option("--libraries", replay_args.libraries, "as in run");
   replay_cmd->add_option("--kernel-builds", replay_args.kernel_builds, "as in run")->delimiter(',');
-  replay_cmd->add_option("--device", replay_args.device, "ordinal of the GPU")->check(CLI::Range(0, 255))->capture_default_str();
+  replay_cmd->add_option("--device", replay_args.device, "ordinal of the GPU")
+      ->check(CLI::Range(0, 255))
+      ->capture_default_str();
   replay_cmd->add_option("--out", replay_args.out, "run folder (default: assay-runs/TIME)");
   replay_cmd->add_flag("--ci", replay_args.plain, "plain lines, no control codes");
   replay_cmd->callback([&] { code = replay(replay_file, replay_args); });
@@ -238,6 +240,8 @@ int main(int argc, char** argv) {
   } catch (const std::system_error& e) {  // of printing: a full disk, or a reader that has seen enough
     if (e.code().value() == EPIPE) return 0;
     std::fprintf(stderr, "assay: %s; the output above is cut short\n", e.what());
+  } catch (const std::logic_error& e) {
+    std::fprintf(stderr, "assay: a defect of assay itself: %s; please report it with the command\n", e.what());
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "assay: out of memory: choose smaller cases or a machine with more\n");
   }

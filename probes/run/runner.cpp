@@ -41,6 +41,11 @@ const Target* target_of(const Op& op, const std::string& name) {
 
 struct Interrupted {};
 
+/// The reference refused what the case asks of it: a defect of this program, which must not cost the other results.
+std::string own_fault(const std::exception& e) {
+  return fmt::format("assay itself could not judge this case ({}); please report it with its id", e.what());
+}
+
 }  // namespace
 
 bool offers(const Target& target, const TargetSpec& spec) {
@@ -176,12 +181,20 @@ void Runner::run_case(const ListedCase& listed) {
         truth = std::make_unique<Truth>(listed.id);
       } catch (const Unavailable& e) {
         too_big = e.what();
+      } catch (const std::invalid_argument& e) {
+        too_big = own_fault(e);
       }
     }
-    if (!truth)
+    if (!truth) {
       unavailable_record(listed, *lane, too_big);
-    else
+      continue;
+    }
+    try {
       run_on(*truth, listed, *lane);
+    } catch (const std::invalid_argument& e) {
+      lane->worker.reset();
+      unavailable_record(listed, *lane, own_fault(e));
+    }
   }
 }
 

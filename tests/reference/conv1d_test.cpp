@@ -205,6 +205,12 @@ TEST_CASE("a fill over two contracted axes is that of one axis of their length")
   CHECK_THROWS_AS(drawn(DType::f32, {4, 3, 5}, {.outer_axis = 0, .inner_axis = 2, .inner_axes = 2}, 1), std::invalid_argument);
 }
 
+TEST_CASE("an empty signal with zeros at its ends needs no storage") {
+  const Operand none{.role = "X", .dtype = DType::f16, .dims = {0, 3, 81}, .strides = {243, 81, 1}, .span = 0, .stream = 1};
+  fill(none, {.family = Family::inf_one, .zeros_before = 40}, 1, {});
+  CHECK(generate(none, {.family = Family::normal, .zeros_before = 40}, 1).empty());
+}
+
 TEST_CASE("zeros at the ends of the last axis leave the other elements as they were, in any layout") {
   const FillRule plain{.family = Family::normal, .outer_axis = 0, .inner_axis = 1};
   FillRule padded = plain;
