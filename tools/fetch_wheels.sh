@@ -5,6 +5,7 @@
 #   tools/fetch_wheels.sh            the small ones (40 MB)
 #   tools/fetch_wheels.sh --large    also those inside big wheels (another 195 MB)
 #   tools/fetch_wheels.sh --cuda     headers and run-time compiler of CUDA 12.8, NVML headers of 13 (90 MB), and nothing else
+#   tools/fetch_wheels.sh --cublas   headers and libraries of cuBLAS 12.8 (600 MB), and nothing else
 #   tools/fetch_wheels.sh --frontend headers of cudnn-frontend (2 MB), with which the cuDNN part of assay is built
 #   tools/fetch_wheels.sh --list     the library files that are in the cache now
 # Exit code: 0 everything asked for is there, 1 something could not be fetched.
@@ -29,6 +30,9 @@ nvidia-cuda-nvrtc-cu12 12.8.93 a7756528852ef889772a84c6cd89d41dfa74667e24cca16bb
 nvidia-nvml-dev-cu12 12.8.90 051ea91b21d08447d1c6bb0f6f7b3c50339e79d45ef60ae1f71ac800ca0b2f6e nvidia/nvml_dev/include headers-of-NVML-12.8
 nvidia-nvml-dev 13.5.37 7394fcbefa9ba537e8238cbb1caa4cd2db6bbfbff208d217a8a884947113ae6d nvidia/cu13/include headers-of-NVML-13.5
 '
+cublas='
+nvidia-cublas-cu12 12.8.4.1 8ac4e771d5a348c551b2a426eda6193c19aa630236b418086020df5ba9667142 nvidia/cublas headers-and-libraries-of-cuBLAS-12.8
+'
 
 # Headers only; MIT, and since 1.32 Apache-2.0 and MIT.
 frontend='
@@ -42,6 +46,7 @@ fi
 wanted=$small
 if [ "${1:-}" = --large ]; then wanted=$small$large; fi
 if [ "${1:-}" = --cuda ]; then wanted=$cuda; fi
+if [ "${1:-}" = --cublas ]; then wanted=$cublas; fi
 if [ "${1:-}" = --frontend ]; then wanted=$frontend; fi
 
 # fetch PACKAGE VERSION SHA256 MEMBER: the member's files end up in $cache/PACKAGE-VERSION/{lib,include}.
@@ -54,7 +59,7 @@ fetch() {
   fi
   work=$(mktemp -d) || return 1
   say "fetching $1 $2 ($5)"
-  if python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: --python-version 311 --platform manylinux1_x86_64 --platform manylinux2010_x86_64 --platform manylinux2014_x86_64 --platform manylinux_2_28_x86_64 \
+  if python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: --python-version 311 --platform manylinux1_x86_64 --platform manylinux2010_x86_64 --platform manylinux2014_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_28_x86_64 \
     -d "$work" "$1==$2" >&2 && python3 - "$work" "$3" "$4" "$target" <<'PY'
 import hashlib, pathlib, shutil, sys, zipfile
 work, digest, member, target = sys.argv[1:]
@@ -74,7 +79,7 @@ with zipfile.ZipFile(wheel) as z:
         # Wheels hold no links: libdnnl.so, .so.3 and .so.3.2 are three copies of one file.
         module = member == "safetensors" and rest.name in ("__init__.py", "_safetensors_rust.abi3.so")
         nvrtc = rest.name.startswith("libnvrtc") and ".alt." not in rest.name
-        if kind == "lib" and not rest.name.endswith((".so.2", ".so.3")) and not nvrtc and not module:
+        if kind == "lib" and not rest.name.endswith((".so.2", ".so.3")) and not nvrtc and not module and not rest.name.startswith("libcublas"):
             continue
         to = target / rest if rest.parts[0] == kind else target / kind / rest
         to.parent.mkdir(parents=True, exist_ok=True)

@@ -57,13 +57,14 @@ done
 runtime=$(ls -d "$cache/nvidia-cuda-runtime-cu$major"-*/include 2>/dev/null | head -n 1)
 nvrtc=$(ls -d "$cache/nvidia-cuda-nvrtc-cu$major"-*/include 2>/dev/null | head -n 1)
 nvml=$(ls -d "$cache/nvidia-nvml-dev-cu$major"-*/include "$cache"/nvidia-nvml-dev-"$major".*/include 2>/dev/null | head -n 1)
+cublas_headers=$(ls -d "$cache/nvidia-cublas-cu$major"-*/include 2>/dev/null | head -n 1)
 if [ -n "$runtime" ] && [ -n "$nvrtc" ]; then
   # shellcheck disable=SC2086 # empty where it was not fetched
-  compare "$runtime" "$nvrtc" $nvml
+  compare "$runtime" "$nvrtc" $nvml $cublas_headers
   compared=1
 elif [ $compared = 1 ] && [ -n "$nvml" ]; then
   compare "$include" "$nvml"
 fi
 [ $compared = 1 ] && exit 0
-echo "not run: no headers of CUDA $major here (./assay test --wheels fetches those of 12.8; a toolkit has its own)"
+echo "not run: no headers of CUDA $major here (./assay test --wheels fetches those of 12.8; tools/fetch_wheels.sh --cublas those of cuBLAS; a toolkit has its own)"
 exit 77

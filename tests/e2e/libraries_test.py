@@ -192,5 +192,41 @@ class DeviceFiles(e2e.EndToEnd):
         self.assertNotIn("device 0", out)
 
 
+def newest_of(name, *folders):
+    """The real file behind the last match."""
+    found = sorted(os.path.realpath(p) for f in folders for p in pathlib.Path("/").glob(f.lstrip("/") + "/" + name))
+    return found[-1] if found else None
+
+
+class VendorFiles(e2e.EndToEnd):
+    """Real cuBLAS and cuDNN say their version without a device."""
+    CACHE = str(pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "assay" / "wheels")
+    TOOLKIT = "/usr/local/cuda*/lib64"
+
+    def mapped(self, role, path):
+        got = self.assay("env", "--libraries", f"{role}={path}")
+        self.assert_code(got, 0)
+        return re.search(rf"mapped +{re.escape(str(path).replace(str(pathlib.Path.home()), '~'))}: (.*)", got.out), got.out
+
+    def test_one_program_opens_cublas_of_both_majors(self):
+        files = {12: newest_of("libcublas.so.12", self.CACHE + "/nvidia-cublas-cu12-*/lib", self.TOOLKIT),
+                 13: newest_of("libcublas.so.13", self.CACHE + "/nvidia-cublas-*/lib", self.TOOLKIT)}
+        if not all(files.values()):
+            self.skipTest("needs cuBLAS 12 and 13: a toolkit, and tools/fetch_wheels.sh --cublas")
+        for major, path in files.items():
+            with self.subTest(path=path):
+                said, out = self.mapped("cublas", path)
+                self.assertTrue(said, out)
+                self.assertRegex(said.group(1), rf"^cuBLAS {major}\.\d+\.\d+ for CUDA {major}\.\d+$")
+                self.assertRegex(out, rf"mapped .*libcublasLt.so.{major}[^:]*: cuBLASLt {major}\.", "the cuBLASLt beside it, and no other")
+
+    def test_a_foreign_file_is_refused_in_one_sentence(self):
+        for role in ("cublas", "cublasLt", "cudnn"):
+            with self.subTest(role=role):
+                got = self.assay("env", "--libraries", f"{role}={e2e.FAKES / 'fake_foreign.so'}")
+                self.assert_code(got, 0)
+                self.assertRegex(got.out, r"not opened: .*fake_foreign\.so ")
+
+
 if __name__ == "__main__":
     e2e.main()
