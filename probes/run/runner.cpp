@@ -56,7 +56,7 @@ bool offers(const Target& target, const TargetSpec& spec) {
 
 struct Runner::Lane {
   Candidate candidate;
-  std::unique_ptr<Worker> worker;
+  std::shared_ptr<std::unique_ptr<Worker>> process;  // of its own, or one for all algorithms of a library
   int faults_in_a_row = 0;
   std::map<std::string, int> alike;  // failures of this verdict and label that every re-run repeated
   std::string down;                  // why nothing (more) is tried on this target
@@ -65,12 +65,34 @@ struct Runner::Lane {
   bool rests = false;                // leaves out the case at hand
 
   const TargetSpec& spec() const { return candidate.spec; }
+  std::unique_ptr<Worker>& worker() const { return *process; }
 };
+
+namespace {
+
+/// A variant that names one algorithm of many: their lanes take turns in one process, whose context and workspace a small card
+/// would not hold eighty times. Empty: a process of its own.
+std::string shared_process(const TargetSpec& spec) {
+  const auto one_of_many = [&](const Op& op) {
+    const Target* const target = target_of(op, spec.target);
+    return target != nullptr && std::ranges::find(target->deep_variants, spec.variant) != target->deep_variants.end();
+  };
+  if (spec.device < 0 || std::ranges::none_of(all_ops(), one_of_many)) return {};
+  return nlohmann::json{spec.target, spec.library, spec.set, spec.device, spec.environment}.dump();
+}
+
+}  // namespace
 
 Runner::Runner(RunPlan plan, Sink sink, std::function<void(const Progress&)> progress)
     : plan_(std::move(plan)), sink_(std::move(sink)), progress_(std::move(progress)) {
+  std::map<std::string, std::shared_ptr<std::unique_ptr<Worker>>> shared;
   for (Candidate& c : plan_.targets) {
     lanes_.push_back(std::make_unique<Lane>());
+    const std::string process = shared_process(c.spec);
+    std::shared_ptr<std::unique_ptr<Worker>> fresh;
+    std::shared_ptr<std::unique_ptr<Worker>>& slot = process.empty() ? fresh : shared[process];
+    if (!slot) slot = std::make_shared<std::unique_ptr<Worker>>();
+    lanes_.back()->process = slot;
     lanes_.back()->candidate = c;
     lanes_.back()->down = c.unavailable;
     lanes_.back()->shown_library = report::redact(c.spec.library);
@@ -192,7 +214,7 @@ void Runner::run_case(const ListedCase& listed) {
     try {
       run_on(*truth, listed, *lane);
     } catch (const std::invalid_argument& e) {
-      lane->worker.reset();
+      lane->worker().reset();
       unavailable_record(listed, *lane, own_fault(e));
     }
   }
@@ -213,14 +235,14 @@ Measurement Runner::attempt(Truth& truth, Lane& lane, bool keep) {
       plan_.deadline_s + truth.problem().flops * static_cast<double>(truth.problem().callers) / slowest_flops_per_s;
   Measurement m;
   try {
-    if (!lane.worker) lane.worker = std::make_unique<Worker>(lane.spec(), arena_.fd());
-    m = measure(truth, lane.spec(), *lane.worker, arena_, deadline, keep);
+    if (!lane.worker()) lane.worker() = std::make_unique<Worker>(lane.spec(), arena_.fd());
+    m = measure(truth, lane.spec(), *lane.worker(), arena_, deadline, keep);
   } catch (const Unavailable& e) {
     m.outcome = Outcome::unavailable;
     m.reason = e.what();
   }
   if (m.outcome == Outcome::interrupted) throw Interrupted{};
-  if (m.outcome == Outcome::fault) lane.worker.reset();
+  if (m.outcome == Outcome::fault) lane.worker().reset();
   return m;
 }
 
@@ -228,7 +250,7 @@ void Runner::run_on(Truth& truth, const ListedCase& listed, Lane& lane) {
   const Target& target = *target_of(truth.op(), lane.spec().target);
   Measurement m;
   const std::optional<std::string> refusal = target.refuses ? target.refuses(truth.problem(), lane.spec()) : std::nullopt;
-  const bool first_use = !lane.worker;
+  const bool first_use = !lane.worker();
   if (refusal) {
     m.outcome = Outcome::unsupported;
     m.reason = *refusal;
@@ -260,7 +282,7 @@ void Runner::confirm(Truth& truth, Lane& lane, Judgement& j, Record& record) {
   report::Confirmation& c = record.confirmation;
   c.runs = c.failed = 1;
   const auto again = [&](Truth& t) {
-    lane.worker.reset();
+    lane.worker().reset();
     const Judgement repeat = judge(t.problem(), attempt(t, lane));
     return wrong(repeat);
   };
@@ -291,8 +313,8 @@ void Runner::confirm(Truth& truth, Lane& lane, Judgement& j, Record& record) {
 void Runner::identify(Lane& lane, const CallReport& report, Record& record) {
   const std::string& path = lane.spec().library;
   if (path.empty()) return;
-  if (!identities_.contains(path) && lane.worker) {  // a fault has ended it
-    const Answer answer = lane.worker->ask({{"do", "libraries"}}, plan_.deadline_s);
+  if (!identities_.contains(path) && lane.worker()) {  // a fault has ended it
+    const Answer answer = lane.worker()->ask({{"do", "libraries"}}, plan_.deadline_s);
     report::LibraryIdentity mine;
     mine.path = path;
     if (answer.reply)

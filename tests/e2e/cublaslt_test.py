@@ -43,8 +43,14 @@ class Lt(e2e.EndToEnd):
 
 class Quick(Lt):
     def test_every_algorithm_of_a_correct_library_passes_and_is_named(self):
-        self.assert_code(self.lt([EXACT, LONG, BIAS], "*"), 0)
+        log = self.folder / "log"
+        self.assert_code(self.lt([EXACT, LONG, BIAS], "*", ASSAY_SIM_LOG=str(log)), 0)
         self.assert_valid()
+        variants = {r["variant"] for r in self.records()}
+        alone = [v for v in variants if not v.startswith(("algorithm=", "rank="))]
+        contexts = {line.split()[0] for line in log.read_text(encoding="utf-8").splitlines() if "cuCtxCreate" in line or "cuDevicePrimaryCtxRetain" in line}
+        self.assertGreater(len(variants), len(alone) + 40)
+        self.assertLessEqual(len(contexts), len(alone) + 4, "all algorithms share one context")
         passed = [r for r in self.records() if r["verdict"] == "pass"]
         algorithms = {r["algorithm"] for r in passed if r["case"].startswith(LONG)}
         self.assertGreater(len(algorithms), 20)
