@@ -34,6 +34,10 @@ struct Flags {
   double sigma = 0, smallest = 0;  // noise over statistic; median size of a certain find
 };
 
+bool narrow(const FinishedGemm& g) {
+  return format(g.c.dtype).precision < format(DType::f32).precision && !is_integer(g.c.dtype);
+}
+
 /// Per line and panel, what the l2 norm of a correct line's errors there does not exceed, and (exchangeable terms) what it is
 /// of the order of. T_iid and T_hard are sums of norms of magnitudes, so by Minkowski those of the panel's root sums of squares
 /// bound the root sum of squares of the elements'.
@@ -55,8 +59,12 @@ std::vector<double> noise_bound(const FinishedGemm& g, const Combinations& c, st
                           std::max(smallest_subnormal(g.arithmetic.accumulator), smallest_subnormal(g.arithmetic.operand));
   const double own = std::sqrt(static_cast<double>(panel_width)) * static_cast<double>(k + panel_width + 8) * 0x1p-53;
   std::vector<double> out = statistical ? b.statistic : b.hard;
+  // The statistic has no output rounding: at most u |c| per element, or half a step where c is subnormal.
+  const double u_out = narrow(g) ? unit_roundoff(g.c.dtype) : 0,
+               steps = narrow(g) ? std::sqrt(static_cast<double>(panel_width)) * smallest_subnormal(g.c.dtype) / 2 : 0;
   for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = gate * out[i] + own * (e.sum_abs[i] + (e.addend.empty() ? 0 : e.addend[i]) + e.value[i]) + absolute;
+    out[i] = u_out * e.value[i] + steps + gate * out[i] +
+             own * (e.sum_abs[i] + (e.addend.empty() ? 0 : e.addend[i]) + e.value[i]) + absolute;
   return out;
 }
 
@@ -185,7 +193,7 @@ void examine_blocks(Entry& e, const Flags& rows, const Flags& columns, Verificat
 /// Exact results that are no longer integers of the format of C: found by their size, computed, compared. False: too many.
 bool take_out_rounded(Entry& e, Verification& v) {
   const int precision = format(e.g.c.dtype).precision;
-  if (is_integer(e.g.c.dtype) || precision >= format(DType::f32).precision) return true;
+  if (!narrow(e.g)) return true;
   const double limit = std::ldexp(e.g.unit, precision);
   const std::vector<WrongElement> large = elements_from(e.product.c, limit, most_rounded);
   if (std::ssize(large) > most_rounded) return false;
@@ -277,10 +285,7 @@ Verification verify(const FinishedGemm& g, std::uint64_t seed) {
   check(g);
   Verification v;
   v.exact = g.exact;
-  // One rounding to 16 bits is larger than all the noise of an fp32 sum, and 512 of them hide every fault below 0.2 |c|.
-  const bool narrow = format(g.c.dtype).precision < format(DType::f32).precision && !is_integer(g.c.dtype);
-  v.panels = g.exact || !narrow;
-  if (!v.panels) v.without_panels = std::string(name(g.c.dtype)) + " results: their own rounding hides faults in combinations";
+  v.panels = true;
   for (std::int64_t batch = 0; batch < g.c.dims[0]; ++batch) {
     Entry e{g,
             {view_of(g.a, g.a_storage, batch),
@@ -294,7 +299,10 @@ Verification verify(const FinishedGemm& g, std::uint64_t seed) {
     verify_entry(e, seed + static_cast<std::uint64_t>(batch), v);
     add_regions(batch, e.wrong, v.regions);
   }
-  if (!g.exact && v.panels && g.exchangeable && !is_integer(g.arithmetic.accumulator)) {
+  // 16-bit results: 512 roundings of their own are the noise, and hide faults below some 0.2 |c|. What the sums were added up
+  // in shows in the sampled rows only.
+  if (narrow(g)) v.sigma = 0;
+  if (!g.exact && v.panels && g.exchangeable && !is_integer(g.arithmetic.accumulator) && !narrow(g)) {
     v.sigma_gate = rms_gate(g.arithmetic);
     v.sigma *= v.sigma_gate;
     v.sigma_exceeded = !(v.sigma <= v.sigma_gate);

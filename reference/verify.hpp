@@ -65,7 +65,8 @@ struct Verification {
 /// Numbers  alarms come from comparing elements with Bound, so the threshold of a line costs time when it is low, never truth.
 ///          A line whose errors keep to the RMS gate (calibrated, for whole tensors) is beyond bound with a probability below
 ///          3e-14 over the signs (Hoeffding, lambda = 8). Lines at 7 robust deviations are examined too.
-///          C narrower than fp32: only exact results are seen whole, and only where few of them needed rounding.
+///          C narrower than fp32: its own rounding (u |c| per element, rigorous) is part of the noise, so real results show a
+///          fault from about 0.2 RMS(c) on (fp16 0.02); exact ones any fault, where few of them needed rounding.
 /// Cost     O(mk + kn + mn) memory, 3 n/512 + 48 products of a matrix with a vector; all cores.
 /// Errors   throws std::invalid_argument for fp64 results, operands that are not finite, sizes that disagree.
 /// Source   Freivalds 1977; Hoeffding 1963; docs/numerics.md.

@@ -63,10 +63,15 @@ TEST_CASE("gemm: exact products are verified bit by bit") {
   CHECK(bad->where == "; wrong element at C[0,0,5]");
 }
 
-TEST_CASE("gemm: small, fp64, special and rounded 16-bit products are compared whole") {
-  for (const char* id :
-       {"g1:gemm:m=1024,n=1024,k=1024", "g1:gemm:m=1500,n=1500,k=1500,in=f64", "g1:gemm:m=1500,n=1500,k=1500,fill=nan_one",
-        "g1:gemm:m=1500,n=1500,k=1500,in=bf16", "g1:gemm:m=1500,n=1500,k=1500,bias=1"})
+TEST_CASE("gemm: small, fp64, special and rounded exact 16-bit products are compared whole, real 16-bit ones are verified") {
+  CHECK(find_op("gemm").sampled_rows(make_problem("g1:gemm:m=1500,n=1500,k=1500,in=bf16")).size() == 16);
+  const char* const real = "g1:gemm:m=1030,n=1100,k=1024,in=bf16";
+  CHECK(verified(real, nothing)->where.empty());
+  CHECK(verified(real, [](auto put, const Expected&) { put(700 * 1100 + 901, 1000); })->where ==
+        "; wrong element at C[0,700,901]");
+
+  for (const char* id : {"g1:gemm:m=1024,n=1024,k=1024", "g1:gemm:m=1500,n=1500,k=1500,in=f64",
+                         "g1:gemm:m=1500,n=1500,k=1500,fill=nan_one", "g1:gemm:m=1500,n=1500,k=1500,bias=1"})
     CHECK(find_op("gemm").sampled_rows(make_problem(id)).empty());
   CHECK(find_op("gemm").sampled_rows(make_problem("g1:gemm:m=1025,n=1024,k=1024")).size() == 16);
   // Nearly every result of this fill is too large for the 8 bits of bf16: it is for the whole comparison.

@@ -240,18 +240,76 @@ TEST_CASE("verification of exact 16-bit results sees all of them, those that nee
   CHECK_FALSE(v.without_panels.empty());
 }
 
-TEST_CASE("verification of real 16-bit results compares sampled rows and says that it saw no more") {
-  Finished f = prepared({1, 300, 600, 200}, DType::bf16, DType::bf16, Family::normal, 4);
-  by_eigen(f);
-  const Verification v = f.verified();
-  INFO(text(v));
-  CHECK_FALSE(v.panels);
-  CHECK(v.clean());
-  CHECK(v.method() == "rows:16");
-  CHECK(v.found.compared == 16 * 600);
-  CHECK(v.smallest_fault > 0);
-  f.set(0, 100, 2 * f.get(0, 100) + 1);  // the first row is always sampled
-  CHECK_FALSE(f.verified().clean());
+TEST_CASE("verification of correct real 16-bit results raises no alarm, whatever family, scalars and order of sums") {
+  for (const DType t : {DType::bf16, DType::f16})
+    for (const Family family : {Family::normal, Family::uniform, Family::heavy, Family::cancel, Family::two_level})
+      for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        Finished f = prepared({1, 300, 1100, 200}, t, t, family, seed, seed == 2, 1, seed == 3 ? -2 : 0);
+        f.alpha = seed == 3 ? 0.5 : 1;
+        by_eigen(f);
+        silent(f, name(family), seed);
+      }
+  for (const char* model : {"a100", "h100", "split_k4", "lanes32"}) {
+    Finished f = prepared({1, 128, 600, 512}, DType::bf16, DType::bf16, Family::normal, 9);
+    by_model(f, *models::find_model(model));
+    silent(f, model, 9);
+  }
+}
+
+void every_16_bit_fault_is_found(std::int64_t size, DType t) {
+  Finished good = prepared({1, size, size, size}, t, t, Family::normal, 7);
+  by_eigen(good);
+  const Verification clean = good.verified();
+  INFO(text(clean));
+  CHECK(clean.clean());
+  CHECK(clean.method() == "panels:512+rows:16");
+  CHECK(clean.smallest_fault > 0);
+  CHECK(clean.smallest_fault < (t == DType::bf16 ? 0.4 : 0.05));
+  const std::int64_t i = size / 3, j = size / 2 + 77, tile = size / 4 + 5;
+  const double rms = std::sqrt(static_cast<double>(size));  // of a sum of `size` products of unit normals
+  {
+    Finished f = good;
+    f.set(i, j, f.get(i, j) + 2 * clean.smallest_fault * rms);
+    found_at(f, "element", i, 1, j, 1);
+  }
+  {
+    Finished f = good;
+    f.set(i, j, std::nan(""));
+    found_at(f, "element", i, 1, j, 1);
+  }
+  {
+    Finished f = good;
+    for (std::int64_t x = 0; x < 64; ++x)
+      for (std::int64_t y = 0; y < 64; ++y) f.set(tile + x, tile + y, 0);
+    found_at(f, "tile", tile, 64, tile, 64);
+  }
+  {
+    Finished f = good;
+    for (std::int64_t x = 0; x < size; ++x) f.set(x, j, f.get(x, j + 1));
+    found_at(f, "column", 0, size, j, 1);
+  }
+  {
+    Finished f = good;
+    for (std::int64_t y = 0; y < size; ++y) f.set(i, y, f.get(i + 1, y));
+    const Verification v = f.verified();
+    INFO(text(v));
+    CHECK_FALSE(v.clean());
+    REQUIRE(v.regions.size() == 1);
+    CHECK(v.regions[0].kind() == "row");
+    CHECK(v.regions[0].row == i);
+    CHECK(v.regions[0].wrong > size / 2);  // where it meets columns that stand out themselves
+  }
+}
+
+TEST_CASE("verification finds and locates faults in real 16-bit results") {
+  every_16_bit_fault_is_found(1024, DType::bf16);
+  every_16_bit_fault_is_found(1024, DType::f16);
+}
+TEST_CASE("verification finds and locates faults in a product of 2048 in 16 bits" * doctest::skip()) {
+  every_16_bit_fault_is_found(2048, DType::bf16);
+}
+TEST_CASE("verification finds and locates faults in a product of 4096 in 16 bits" * doctest::skip()) {
+  every_16_bit_fault_is_found(4096, DType::f16);
 }
 
 TEST_CASE("verification sees reduced operands everywhere by their noise alone") {

@@ -16,9 +16,7 @@ bool takes(const Problem& p) {
   const Call c = call_of(p);
   const Family family = p.fills[0].family;
   const bool hard_values = family == Family::nan_one || family == Family::inf_one || family == Family::subnormal;
-  const bool narrow = format(c.out).precision < format(DType::f32).precision && !is_integer(c.out);
-  return p.flops > whole_flops && c.alpha != 0 && c.in != DType::f64 && !c.has_epilogue() && !hard_values &&
-         (!narrow || exact(family));
+  return p.flops > whole_flops && c.alpha != 0 && c.in != DType::f64 && !c.has_epilogue() && !hard_values;
 }
 
 std::string in_words(const std::vector<reference::WrongRegion>& regions) {

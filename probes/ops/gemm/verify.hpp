@@ -10,7 +10,7 @@
 namespace assay::gemm {
 
 /// The rows that are compared in full of a problem that is verified, empty for one that is compared whole: up to 1024^3, fp64,
-/// an epilogue, inputs that hold NaN, Inf or subnormals, real data with 16-bit results.
+/// an epilogue, inputs that hold NaN, Inf or subnormals.
 std::vector<std::int64_t> sampled_rows(const Problem&);
 
 /// `exact`: every partial sum is representable; all results are then multiples of `unit`.
