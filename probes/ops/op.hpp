@@ -61,9 +61,9 @@ struct Op {
   std::function<Bound(const Problem&, std::size_t output, const Expected&, const Arithmetic&)> bound;
   /// Rows on which a problem too long to be judged whole is judged; unset or empty: it is judged whole.
   std::function<std::vector<std::int64_t>(const Problem&)> sampled_rows{};
-  /// A cheap look at the whole main output of a problem that is judged on rows: true when something is out of line, and the
-  /// whole of it must be judged after all. It decides nothing by itself, so it cannot raise a false alarm.
-  std::function<bool(const Problem&, Storage inputs, std::span<const std::byte> output)> suspicious{};
+  /// A cheap look at the whole main output of a problem that is judged on rows: the rows in which something is out of line,
+  /// sorted; they are judged as well. It decides nothing by itself, so it cannot raise a false alarm.
+  std::function<std::vector<std::int64_t>(const Problem&, Storage inputs, std::span<const std::byte> output)> suspicious{};
   /// The problem as a graph for cuDNN; unset: cuDNN has nothing like it. Throws Unsupported.
   std::function<cudnn::Description(const Problem&)> cudnn_graph{};
   /// Checks all of the main output of a large problem for a fraction of what its truth costs; nothing: compare it whole.

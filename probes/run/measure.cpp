@@ -139,8 +139,8 @@ class Session {
     if (!data.rows.empty() && truth_.op().suspicious) {
       const std::vector<std::span<const std::byte>> inputs(data.storage.begin(), data.storage.end());
       m_.combined = true;
-      if (truth_.op().suspicious(problem(), inputs, arena_.storage(region(caller, truth_.outputs().front()))))
-        truth_.judge_whole(data);
+      Truth::judge_more(data,
+                        truth_.op().suspicious(problem(), inputs, arena_.storage(region(caller, truth_.outputs().front()))));
     }
     for (std::size_t i = 0; i < truth_.outputs().size(); ++i) {
       const std::size_t operand = truth_.outputs()[i];

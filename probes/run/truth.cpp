@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "reference/rows.hpp"
 
@@ -45,6 +47,13 @@ Truth::Truth(const std::string& case_id)
 
 void Truth::judge_whole(DataSet& d) const {
   d.rows.clear(), d.expected.clear(), d.bounds.clear();
+}
+
+void Truth::judge_more(DataSet& d, const std::vector<std::int64_t>& rows) {
+  std::vector<std::int64_t> all;
+  std::ranges::set_union(d.rows, rows, std::back_inserter(all));
+  if (all.size() == d.rows.size()) return;
+  d.rows = std::move(all), d.expected.clear(), d.bounds.clear();
 }
 
 DataSet Truth::make(std::uint64_t seed) const {

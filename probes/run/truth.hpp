@@ -41,6 +41,8 @@ class Truth {
   const std::vector<Expected>& expected(DataSet&);
   /// From here on the data set's truth covers every row.
   void judge_whole(DataSet&) const;
+  /// From here on the data set's truth covers these rows (sorted) as well.
+  static void judge_more(DataSet&, const std::vector<std::int64_t>& rows);
   /// Bounds of every output; computed once per arithmetic, since most targets of a case declare the same one.
   const std::vector<Bound>& bounds(DataSet&, const Arithmetic&);
   /// Of the first data set; computed once.

@@ -423,16 +423,21 @@ std::vector<std::int64_t> sampled_rows(const Problem& p) {
   return sample_rows(element_count(out) / out.dims.back(), sampled_queries, p.seed);
 }
 
-/// An output is a mean of values: no larger than the largest of them, and a number where every query sees a key.
-bool suspicious(const Problem& p, Storage inputs, std::span<const std::byte> output) {
+/// An output is a mean of values: no larger than the largest of them, and a number where every query sees a key. Out of line:
+/// queries with another output.
+std::vector<std::int64_t> suspicious(const Problem& p, Storage inputs, std::span<const std::byte> output) {
   const Call c = call_of(p);
-  if (c.part != Part::whole || !p.leans_on.empty()) return false;
+  if (c.part != Part::whole || !p.leans_on.empty()) return {};
   const std::size_t v = p.operand_index("V");
   double largest = 0;
   for (const double x : gather(p.operands[v], inputs[v])) largest = std::max(largest, std::fabs(x));
   largest += 2 * unit_roundoff(DType::bf16) * largest;
   const std::vector<double> o = gather(p.operands[p.outputs().front()], output);
-  return !std::all_of(o.begin(), o.end(), [largest](double x) { return std::fabs(x) <= largest; });
+  std::vector<std::int64_t> rows;
+  for (std::int64_t e = 0; e < std::ssize(o); ++e)
+    if (!(std::fabs(o[static_cast<std::size_t>(e)]) <= largest) && (rows.empty() || rows.back() != e / c.dv))
+      rows.push_back(e / c.dv);
+  return rows;
 }
 
 }  // namespace

@@ -199,7 +199,8 @@ std::vector<std::int64_t> sampled_rows(const Problem& p) {
 
 /// Convolution is linear in W: with signs r the sum of r_o y_o over the channels of a group is one convolution with the sum of
 /// r_o w_o, at 1/(cout/groups) of the cost. Whole numbers must agree; else within eight deviations of what rounding leaves.
-bool suspicious(const Problem& p, Storage inputs, std::span<const std::byte> output) {
+/// Out of line: the channels of a group and batch entry of which a position is.
+std::vector<std::int64_t> suspicious(const Problem& p, Storage inputs, std::span<const std::byte> output) {
   const Call c = call_of(p);
   const std::vector<double> x = gather(p.operands[0], inputs[0]), w = gather(p.operands[1], inputs[1]);
   const std::vector<double> bias = c.bias ? gather(p.operands[2], inputs[2]) : std::vector<double>{};
@@ -221,6 +222,10 @@ bool suspicious(const Problem& p, Storage inputs, std::span<const std::byte> out
   const double u_out = unit_roundoff(c.out), u = unit_roundoff(compute_format(c));
   const bool whole_numbers = exact(p.fills[0].family) && c.out == compute_format(c);
   const double deviation = whole_numbers ? 0 : 8 * (u_out + u * std::sqrt(static_cast<double>(terms)) / 2);
+  std::vector<std::int64_t> rows;
+  const auto take = [&](std::int64_t line) {
+    for (std::int64_t i = 0; i < c.group_out(); ++i) rows.push_back(line * c.group_out() + i);
+  };
   for (std::int64_t line = 0; line < c.n * c.groups; ++line)
     for (std::int64_t j = 0; j < c.lout; ++j) {
       double got = 0, squares = 0;
@@ -228,10 +233,12 @@ bool suspicious(const Problem& p, Storage inputs, std::span<const std::byte> out
         const double v = y[static_cast<std::size_t>((line * c.group_out() + i) * c.lout + j)];
         got += sign(line % c.groups * c.group_out() + i) * v, squares += v * v;
       }
-      if (!(std::fabs(got - truth.value[static_cast<std::size_t>(line * c.lout + j)]) <= deviation * std::sqrt(squares)))
-        return true;
+      if (!(std::fabs(got - truth.value[static_cast<std::size_t>(line * c.lout + j)]) <= deviation * std::sqrt(squares))) {
+        take(line);
+        break;
+      }
     }
-  return false;
+  return rows;
 }
 
 /// Whether every partial sum is representable in the declared arithmetic, so that the bound is zero.
