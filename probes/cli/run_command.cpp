@@ -4,28 +4,26 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "probes/cli/cases.hpp"
 #include "probes/cli/commands.hpp"
 #include "probes/cli/folder.hpp"
 #include "probes/cli/known_defects.hpp"
 #include "probes/cli/profile.hpp"
+#include "probes/cli/random_plan.hpp"
+#include "probes/cli/tensor_keeper.hpp"
 #include "probes/library/device_files.hpp"
 #include "probes/library/library.hpp"
 #include "probes/run/device_worker.hpp"
 #include "probes/run/failing_tensors.hpp"
 #include "probes/run/process.hpp"
-#include "probes/run/random_cases.hpp"
 #include "probes/run/runner.hpp"
 #include "probes/run/versions.hpp"
 #include "report/census.hpp"
@@ -185,29 +183,6 @@ std::vector<report::Gpu> gpus_of(const RunPlan& plan, const std::vector<std::str
   return gpus;
 }
 
-/// Cases at random until the time is over; counts them.
-class RandomPlan {
- public:
-  explicit RandomPlan(const RunArguments& args)
-      : cases_(args.seed, args.ops),
-        end_(std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(60'000 * args.minutes))) {}
-
-  std::optional<ListedCase> operator()() {
-    if (std::chrono::steady_clock::now() >= end_) return std::nullopt;
-    return ListedCase{cases_.draw(drawn_++), "random", 0};
-  }
-  std::string sentence(std::uint64_t seed) const {
-    return fmt::format(
-        "random cases 0 to {} of seed {} ({} combinations were drawn again: no operation has them, or too large)", drawn_ - 1,
-        seed, cases_.redrawn());
-  }
-
- private:
-  RandomCases cases_;
-  std::chrono::steady_clock::time_point end_;
-  std::uint64_t drawn_ = 0;
-};
-
 /// What the summary needs of a result that passed: an hour of random cases must not fill the memory.
 void lighten(Record& r) {
   if (r.verdict != report::Verdict::pass || !r.label.empty()) return;
@@ -220,51 +195,6 @@ void lighten(Record& r) {
   if (r.conditions.contains("device")) light.conditions["device"] = r.conditions["device"];
   r = std::move(light);
 }
-
-/// Tensors of the first failure of each kind, in the folder failures.
-class TensorKeeper {
- public:
-  TensorKeeper(const RunFolder& folder, std::vector<std::string>& troubles) : folder_(folder), troubles_(troubles) {
-    for (const Record& r : folder.earlier())  // of a resumed run
-      if (!r.tensors.empty()) ++files_, kinds_.insert(kind(r));
-  }
-
-  bool wants(const Record& r, double bytes) const {
-    return files_ < most_files && bytes_ + bytes <= most_bytes && !broken_ && !kinds_.contains(kind(r));
-  }
-  std::string keep(const Record& r, const report::TensorFile& file) {
-    std::string target = report::full_target(r);
-    for (char& c : target)
-      if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.') c = '_';
-    const std::string name = fmt::format("failures/{:03}-{}-{}.safetensors", files_ + 1, r.op, target.substr(0, 60));
-    try {
-      std::error_code error;
-      fs::create_directory(folder_.path() / "failures", error);
-      report::write_safetensors(folder_.path() / name, file);
-    } catch (const FileError& e) {  // the records matter more
-      troubles_.push_back(e.what());
-      broken_ = true;
-      return "";
-    }
-    for (const report::Tensor& t : file.tensors) bytes_ += static_cast<double>(t.bytes.size());
-    ++files_, kinds_.insert(kind(r));
-    return name;
-  }
-
- private:
-  static constexpr int most_files = 20;
-  static constexpr double most_bytes = 256 << 20;
-  static std::string kind(const Record& r) {
-    return fmt::format("{} {} {} {}", r.op, r.formats, report::full_target(r), r.label);
-  }
-
-  const RunFolder& folder_;
-  std::vector<std::string>& troubles_;
-  std::set<std::string> kinds_;
-  int files_ = 0;
-  double bytes_ = 0;
-  bool broken_ = false;
-};
 
 }  // namespace
 
@@ -294,7 +224,7 @@ int run(const RunArguments& given) {
   const std::string level = args.random || (own_cases && !args.level_given) ? "" : args.level;
   std::optional<RandomPlan> random;
   if (args.random) {
-    random.emplace(args);
+    random.emplace(args.seed, args.minutes, args.ops);
     plan.next = std::ref(*random);
   } else {
     plan.cases = select_cases({level, args.ops, args.tags, args.case_files, args.cases});
@@ -389,7 +319,7 @@ int run(const RunArguments& given) {
   if (args.quiet && code == 0 && troubles.empty()) return 0;
   for (const std::vector<std::string>* lines : {&notes, &troubles})
     for (const std::string& line : *lines) print(stderr, fmt::format("assay: {}\n", line));
-  if (random) print(stdout, random->sentence(args.seed) + "\n");
+  if (random) print(stdout, random->sentence() + "\n");
   report::TerminalOptions options = report::terminal_options(STDOUT_FILENO);
   options.program = facts.program;
   if (args.plain) options.color = false;
