@@ -37,7 +37,7 @@ enum Rank : std::uint8_t {
 };
 
 bool wrong(Standing s) {
-  return s == Standing::fail || s == Standing::fault || s == Standing::waived;
+  return s == Standing::fail || s == Standing::fault;
 }
 bool ran(Standing s) {
   return s != Standing::unsupported && s != Standing::unavailable;
@@ -47,7 +47,15 @@ std::string where(const Record& r) {
   return r.op + (r.formats.empty() ? "" : " " + r.formats) + " on " + full_target(r);
 }
 std::string words(const Judged& j) {
-  return std::string(name(j.standing)) + (j.record->label.empty() ? "" : " " + j.record->label);
+  return std::string(name(j.standing)) + (j.record->label.empty() ? "" : " " + j.record->label) +
+         (j.record->waived.empty() ? "" : " (waived)");
+}
+/// What was measured: that a profile excuses a failure makes no run differ from another.
+std::vector<Judged> measured(std::span<const Record> records) {
+  std::vector<Judged> all = judged(records);
+  for (Judged& j : all)
+    if (j.standing == Standing::waived) j.standing = unexcused(*j.record);
+  return all;
 }
 
 /// Both known, and not the same. One that is empty was not recorded: by an older minor version, or because nothing ran.
@@ -115,8 +123,8 @@ std::vector<Pair> pairs(const RunData& a, const RunData& b, RunComparison& out) 
   using Key = std::pair<std::string, std::string>;
   std::map<Key, std::vector<Judged>> left;
   const auto key = [](const Judged& j) { return Key(j.record->case_id, full_target(*j.record)); };
-  for (const Judged& j : judged(b.records)) left[key(j)].push_back(j);
-  const std::vector<Judged> all = judged(a.records);
+  for (const Judged& j : measured(b.records)) left[key(j)].push_back(j);
+  const std::vector<Judged> all = measured(a.records);
   std::vector<const Judged*> partner(all.size(), nullptr);
   std::set<const Record*> taken;
   for (const bool same_path : {true, false})

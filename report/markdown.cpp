@@ -288,6 +288,13 @@ std::string grouped_reasons(std::span<const Record> records, Wanted wanted, std:
   return sorted.empty() ? "" : out.finish("reasons are");
 }
 
+std::string profile_notes(const RunFacts& facts) {
+  if (facts.notes.empty()) return "";
+  Bounded out(notes_share);
+  for (const std::string& line : facts.notes) out.add("- " + plain(redact(line), 700) + "\n");
+  return "## Required, promised, waived\n\n" + out.finish("notes are") + "\n";
+}
+
 std::string known_defects(const Environment& e) {
   if (e.known_defects.empty()) return "";
   Bounded out(known_share);
@@ -334,7 +341,7 @@ std::string markdown_report(std::span<const Record> raw, const Environment& envi
   const std::string head =
       fmt::format("# Assay: {}\n\n**What to do next:** {}\n\n{}.\n\n", plain(headline(records, public_facts), 240),
                   code(next_command(records, public_facts), 1500), probed);
-  const std::string table = "## Results\n\n" + counts_table(records) + "\n";
+  const std::string table = profile_notes(public_facts) + "## Results\n\n" + counts_table(records) + "\n";
   const auto not_run = [](const Record& r) { return r.verdict == Verdict::unsupported || r.verdict == Verdict::unavailable; };
   const auto noted = [&](const Record& r) { return !r.label.empty() && !not_run(r) && !in_detail(r); };
   const std::string reasons = grouped_reasons(records, not_run, not_run_share),

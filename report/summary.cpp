@@ -174,7 +174,7 @@ std::string_view name(Standing s) {
   return standing_names.at(static_cast<std::size_t>(s));
 }
 
-Standing standing(const Record& r) {
+Standing unexcused(const Record& r) {
   switch (r.verdict) {
     case Verdict::unsupported:
       return Standing::unsupported;
@@ -183,7 +183,6 @@ Standing standing(const Record& r) {
     default:
       break;
   }
-  if (!r.waived.empty()) return Standing::waived;
   const Confirmation& c = r.confirmation;
   if (c.failed > 0 && c.failed < c.runs) return Standing::flaky;
   const bool wrong = r.verdict == Verdict::fail || r.verdict == Verdict::fault;
@@ -198,6 +197,12 @@ Standing standing(const Record& r) {
     default:
       return Standing::suspect;
   }
+}
+
+Standing standing(const Record& r) {
+  const Standing s = unexcused(r);
+  const bool excusable = s != Standing::pass && s != Standing::unsupported && s != Standing::unavailable;
+  return excusable && !r.waived.empty() ? Standing::waived : s;
 }
 
 std::vector<Judged> judged(std::span<const Record> records) {

@@ -25,6 +25,7 @@ struct RunFacts {
   std::string device;                // name of the GPU, or of the simulated device, that gave results; empty: none
   bool environment_differs = false;  // from the one that was promised
   std::vector<std::string> unmet;    // of --require and the profile: targets, or "gpu", that gave no result
+  std::vector<std::string> notes;    // of required targets, promised conditions and waivers, a sentence each
 };
 
 /// Where a record stands once its repeats are counted.
@@ -36,6 +37,8 @@ constexpr std::size_t standings = 8;
 /// Beyond the rigorous bound fresh seeds do not matter: a failure that needs its own data is still a failure.
 /// Waived: it would be one of those, and the profile of the run excuses it.
 Standing standing(const Record&);
+/// The same as if nothing excused it.
+Standing unexcused(const Record&);
 /// Failed or faulted in every one of two runs or more.
 bool confirmed(const Record&);
 

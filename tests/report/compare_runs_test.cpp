@@ -109,6 +109,15 @@ TEST_CASE("another label is another verdict") {
   CHECK(d.b == "fail UNWRITTEN");
 }
 
+TEST_CASE("that a profile excuses a failure is no difference, and that the failure is new is one") {
+  Record excused = failing();
+  excused.waived = "until 2030-01-01: known here";
+  CHECK(compare_runs(run({failing()}), run({excused}, "B")).differences.empty());
+  const RunComparison c = after([&](Record& r) { r.verdict = Verdict::fail, r.label = "WRONG", r.waived = excused.waived; });
+  CHECK(only(c).b == "fail WRONG (waived)");
+  CHECK(exit_code(c) == 1);
+}
+
 TEST_CASE("the same bits under another verdict are said to be judged otherwise") {
   const RunComparison c = after([](Record& r) { r.verdict = Verdict::suspect, r.label = "MISTRUSTED"; });
   CHECK(only(c).detail == "the same bits, judged otherwise");

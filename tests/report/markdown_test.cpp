@@ -150,6 +150,14 @@ TEST_CASE("conventions, nondeterminism and mistrusted cases are noted apart from
   CHECK(contains(notes, "1 x MISTRUSTED, suspect"));
 }
 
+TEST_CASE("the report says what a profile found missing or otherwise, and nothing where it found nothing") {
+  RunFacts facts;
+  const std::vector<Record> records = {passing()};
+  CHECK_FALSE(contains(markdown_report(records, {}, facts), "## Required, promised, waived"));
+  facts.notes = {"the profile promises system.kernel = '5*', this run has '6.1.0'"};
+  CHECK(contains(markdown_report(records, {}, facts), "- the profile promises system.kernel = '5\\*', this run has '6.1.0'\n"));
+}
+
 TEST_CASE("the report holds no home path") {
   const ScopedVariable home("HOME", "/opt/zaphod"), user("USER", "zaphod");
   Record r = failing();

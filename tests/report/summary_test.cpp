@@ -99,6 +99,10 @@ TEST_CASE("a waived failure counts as run and fails nothing, however it failed")
   Record missed = missing(true);
   missed.waived = waived.waived;
   CHECK(standing(missed) == Standing::unavailable);
+  CHECK(unexcused(waived) == Standing::fail);
+  Record right = pass();
+  right.waived = waived.waived;
+  CHECK(standing(right) == Standing::pass);
 }
 
 TEST_CASE("what was required and gave no result makes a run incomplete, after failures and before another environment") {
