@@ -9,12 +9,15 @@
 #define TOML_EXCEPTIONS 1
 #include <toml++/toml.h>
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "probes/diagnose/known.hpp"
+#include "probes/library/sha256.hpp"
 #include "report/summary.hpp"
 
 namespace assay::cli {
@@ -103,6 +106,10 @@ Waiver read_waiver(const toml::table& table, const std::string& where) {
   } catch (const CaseError& e) {
     t.wrong(when, fmt::format("waiver.when: {}", e.what()));
   }
+  w.verdicts = t.texts("verdict");
+  for (const std::string& v : w.verdicts)
+    if (v != "fail" && v != "fault" && v != "flaky" && v != "suspect")
+      t.wrong(t.find("verdict"), fmt::format("waiver.verdict has '{}', expected fail, fault, flaky or suspect", v));
   const toml::node* const expires = t.find("expires");
   if (expires == nullptr || !expires->is_date())
     t.wrong(expires, "waiver.expires is missing or no date, expected the last day on which it holds: expires = 2027-03-01");
@@ -119,7 +126,7 @@ void read_promises(const toml::table& table, const std::string& prefix, const st
     if (const toml::table* const inner = value.as_table())
       read_promises(*inner, name + ".", where, out);
     else if (value.is_string())
-      out.push_back({name, value.as_string()->get()});
+      out.push_back({name, value.as_string()->get(), Table::line_of(value)});
     else
       throw CaseError(
           fmt::format("profile {} line {}: environment.{} is not a text, expected the promised value or a shell pattern", where,
@@ -141,10 +148,16 @@ void check_promise(const Promised& p, const std::string& where) {
                      : section == "library" ? dot < last && one_of({"version", "sha256", "build_id", "path", "core"})
                                             : false;
   if (!right)
-    throw CaseError(
-        fmt::format("profile {}: environment.{} is nothing that a run records, expected assay.*, system.* or variables.* as in "
-                    "`assay env --json`, gpu.{{{}}}, or library.NAME.{{version, sha256, build_id, path, core}}",
-                    where, p.what, fmt::join(gpu_keys(), ", ")));
+    throw CaseError(fmt::format(
+        "profile {} line {}: environment.{} is nothing that a run records, expected assay.*, system.* or variables.* "
+        "as in `assay env --json`, gpu.{{{}}}, or library.NAME.{{version, sha256, build_id, path, core}}",
+        where, p.line, p.what, fmt::join(gpu_keys(), ", ")));
+  // A misspelled one would be "not set" for ever.
+  if (section == "variables" && report::variable_class(field) == '\0')
+    throw CaseError(fmt::format(
+        "profile {} line {}: the variable {} is none that a run records, expected one that changes what a library computes or "
+        "loads, such as OMP_NUM_THREADS",
+        where, p.line, field));
 }
 
 std::string found_value(const std::map<std::string, std::string>& values, const std::string& key) {
@@ -165,11 +178,26 @@ std::vector<std::string> gpu_values(const report::Environment& e, const std::str
   return out;
 }
 
+/// Whether a file is what the profile calls NAME: by its own words ("OpenBLAS 0.3.21"), or by soname or file name up to ".so"
+/// or a version. Never by a part of the name: cublas is not cublasLt, and cuDNN has eight files that begin alike.
+bool is_library(const report::LibraryIdentity& l, const std::string& wanted) {
+  const auto lower = [](std::string text) {
+    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return text;
+  };
+  const std::string name = lower(wanted);
+  if (loaded_library(l.version).component == name) return true;
+  for (const std::string& file : {l.soname, std::filesystem::path(l.path).filename().string()}) {
+    const std::string stem = lower(file.substr(0, file.find_first_of(".-")));
+    if (!stem.empty() && (stem == name || stem == "lib" + name)) return true;
+  }
+  return false;
+}
+
 std::vector<std::string> library_values(const report::Environment& e, const std::string& name, const std::string& field) {
   std::vector<std::string> out;
   for (const report::LibraryIdentity& l : e.libraries)
-    if (loaded_library(l.version).component == name ||
-        std::filesystem::path(l.path).filename().string().find(name) != std::string::npos)
+    if (is_library(l, name))
       out.push_back(field == "version"    ? l.version
                     : field == "sha256"   ? l.sha256
                     : field == "build_id" ? l.build_id
@@ -213,6 +241,7 @@ Profile parse_profile(std::string_view text, const std::string& where, const std
     top.wrong(version, "it does not begin with profile = 1, the only version that this assay reads");
   Profile p;
   p.where = where;
+  p.sha256 = sha256_hex(std::as_bytes(std::span(text)));
   p.name = top.text("name");
   p.strict = top.flag("strict");
   p.require = top.texts("require");
@@ -228,6 +257,7 @@ Profile parse_profile(std::string_view text, const std::string& where, const std
   if (const toml::table* const targets = top.table("targets")) {
     Table t(*targets, "targets.", where);
     p.targets = t.texts("target"), p.libraries = t.texts("libraries"), p.kernel_builds = t.texts("kernel_builds");
+    p.keep_variables = t.flag("keep_variables");
     t.finish();
   }
   if (const toml::table* const environment = top.table("environment")) read_promises(*environment, "", where, p.environment);
@@ -257,10 +287,15 @@ Profile load_profile(const std::string& file_or_name) {
   return parse_profile(text.str(), file_or_name, std::filesystem::path(file_or_name).parent_path().string());
 }
 
+std::string identity(const Profile& p) {
+  return fmt::format("{} (sha256 {})", report::redact(p.where), p.sha256.substr(0, 16));
+}
+
 std::string waive(Profile& p, const report::Record& r, std::string_view today) {
-  const report::Standing s = report::standing(r);
+  const report::Standing s = report::unexcused(r);
   if (s == report::Standing::pass || s == report::Standing::unsupported || s == report::Standing::unavailable) return "";
   for (Waiver& w : p.waivers) {
+    if (!w.verdicts.empty() && std::ranges::find(w.verdicts, report::name(s)) == w.verdicts.end()) continue;
     if (w.expires < today || !matches(w.target, report::full_target(r)) || !w.when.holds(facts_of(r))) continue;
     ++w.used;
     return fmt::format("until {}: {}", w.expires, w.reason);

@@ -17,7 +17,8 @@ namespace assay::cli {
 struct Waiver {
   std::string target;  // shell pattern on "openblas:core=Haswell"
   Predicate when;
-  std::string reason, expires;  // the last day on which it holds, 2027-03-01
+  std::vector<std::string> verdicts;  // of fail, fault, flaky, suspect; empty: any
+  std::string reason, expires;        // the last day on which it holds, 2027-03-01
   int line = 0;
   std::int64_t used = 0;  // records that it excused
 };
@@ -25,11 +26,12 @@ struct Waiver {
 /// One condition that a run must meet: ("gpu.name", "NVIDIA H200*"), ("library.openblas.version", "OpenBLAS 0.3.21*").
 struct Promised {
   std::string what, pattern;
+  int line = 0;
 };
 
 struct Profile {
-  std::string name, where;
-  bool strict = false;
+  std::string name, where, sha256;
+  bool strict = false, keep_variables = false;
   std::string level;  // empty: not said
   std::vector<std::string> ops, tags, cases, case_files, targets, libraries, kernel_builds, require;
   std::vector<Waiver> waivers;
@@ -46,6 +48,8 @@ struct BuiltInProfile {
 };
 std::span<const BuiltInProfile> built_in_profiles();
 
+/// "gate.toml (sha256 0123456789abcdef)": which text this run followed.
+std::string identity(const Profile&);
 /// "until 2027-03-01: reason" where a waiver that still holds on `today` covers this record; "" for one that did not fail.
 std::string waive(Profile&, const report::Record&, std::string_view today);
 /// What somebody should know of the waivers after a run: expired, about to expire (14 days), excusing nothing.

@@ -142,7 +142,7 @@ RunArguments with_profile(RunArguments args, const Profile& profile) {
   put_first(args.libraries, profile.libraries), put_first(args.kernel_builds, profile.kernel_builds);
   put_first(args.require, profile.require);
   if (!args.level_given && !profile.level.empty()) args.level = profile.level, args.level_given = true;
-  args.strict |= profile.strict;
+  args.strict |= profile.strict, args.keep_variables |= profile.keep_variables;
   return args;
 }
 
@@ -236,6 +236,7 @@ int run(const RunArguments& given) {
   refuse_changed_libraries(folder.earlier(), plan.targets);
   report::Environment environment = conditions();
   environment.command = report::redact(args.command);
+  if (!given.profile.empty()) environment.assay["profile"] = identity(profile);
   if (folder.conditions()) {
     refuse_changed_variables(*folder.conditions(), environment);
     environment.command = folder.conditions()->command;  // of the whole run; a resumed part adds nothing to it
@@ -243,7 +244,14 @@ int run(const RunArguments& given) {
     environment.known_defects = folder.conditions()->known_defects;
   }
   std::vector<Record> records = folder.earlier();
-  for (const Record& r : records) plan.done.insert(report::key(r));
+  for (Record& r : records) {
+    plan.done.insert(report::key(r));
+    // Today's profile decides; a record that it judges otherwise is written again, and the later one counts.
+    std::string waived = waive(profile, r, today);
+    if (waived == r.waived) continue;
+    r.waived = std::move(waived);
+    folder.append(r);
+  }
   if (!args.quiet) announce(plan, folder.path());
   environment.gpus = gpus_of(plan, args.libraries);
   const std::vector<KnownDefect> defects = known_defects();
@@ -295,13 +303,12 @@ int run(const RunArguments& given) {
     if (std::none_of(environment.libraries.begin(), environment.libraries.end(),
                      [&](const report::LibraryIdentity& o) { return o.path == l.path && o.sha256 == l.sha256; }))
       environment.libraries.push_back(l);
-  std::vector<std::string> notes;  // printed, but no reason of their own for an exit code
-  facts.unmet = unmet_requirements(args.require, records, facts, notes);
+  facts.unmet = unmet_requirements(args.require, records, facts, facts.notes);
   for (std::string& broken : broken_promises(profile, environment)) {
     facts.environment_differs = true;
-    notes.push_back(std::move(broken));
+    facts.notes.push_back(std::move(broken));
   }
-  for (std::string& note : waiver_notes(profile, today)) notes.push_back(std::move(note));
+  for (std::string& note : waiver_notes(profile, today)) facts.notes.push_back(std::move(note));
   if (!environment.gpus.empty())
     for (const report::Gpu& now : gpus_of(plan, args.libraries))
       for (report::Gpu& g : environment.gpus)
@@ -317,7 +324,7 @@ int run(const RunArguments& given) {
   if (code == 0 && !troubles.empty()) code = 3;  // everything passed, and the folder does not say so
   if (const std::string why = why_not(records); (code == 2 || code == 3) && !why.empty()) troubles.push_back(why);
   if (args.quiet && code == 0 && troubles.empty()) return 0;
-  for (const std::vector<std::string>* lines : {&notes, &troubles})
+  for (const std::vector<std::string>* lines : {&facts.notes, &troubles})
     for (const std::string& line : *lines) print(stderr, fmt::format("assay: {}\n", line));
   if (random) print(stdout, random->sentence() + "\n");
   report::TerminalOptions options = report::terminal_options(STDOUT_FILENO);

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Profiles and --require: each exit code, who wins over whom, silence, and what the record and the reports say."""
+import pathlib
+
 import e2e
 
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "profiles.md"
 GOOD, BAD = "g1:gemm:m=4,n=4,k=4,fill=integer", "g1:gemm:m=9,n=9,k=9,fill=integer"
 FAULT = "planted:zero_element"
 WAIVER = '[[waiver]]\ntarget = "planted:*"\nwhen = "op=gemm"\nreason = "planted on purpose"\nexpires = {}\n'
@@ -34,6 +37,23 @@ class Profiles(e2e.EndToEnd):
         self.assert_code(got, 1)
         self.assertIn(f"has expired on {GONE}", got.err)
 
+    def test_a_resumed_run_follows_the_waivers_of_the_day(self):
+        for waiver, code in ((WAIVER.format(LATER), 0), (WAIVER.format(GONE), 1), (WAIVER.format(LATER), 0)):
+            more = ["--resume"] if (self.folder / "run").exists() else []
+            got = self.gate(waiver, *more, targets=("eigen", FAULT))
+            self.assert_code(got, code)
+            self.assertNotIn("excused nothing", got.err)
+            junit = self.assay("report", "run", "--format", "junit")
+            self.assertIn(f'failures="{code}"', junit.out)
+        self.assertEqual(len(self.records()), 4)  # two results, one of them judged three times
+
+    def test_a_waived_failure_is_no_difference_to_the_same_failure(self):
+        self.assert_code(self.gate("", targets=("eigen", FAULT), out="a"), 1)
+        self.assert_code(self.gate(WAIVER.format(LATER), targets=("eigen", FAULT), out="b"), 0)
+        got = self.assay("compare", "a", "b")
+        self.assert_code(got, 0)
+        self.assertIn("gate.toml", got.out)  # the profile is a condition that differs
+
     def test_what_is_required_must_have_given_a_result(self):
         for require, code, words in (("eigen", 0, ""), ("planted:*", 3, "this run has no such target"), ("gpu", 3, "required, and without a result: gpu")):
             with self.subTest(require=require):
@@ -46,6 +66,8 @@ class Profiles(e2e.EndToEnd):
         got = self.gate('[environment.system]\nkernel = "0.0.1"\n')
         self.assert_code(got, 5)
         self.assert_one_sentence(got, "the profile promises system.kernel = '0.0.1', this run has '")
+        self.assertIn("the profile promises system.kernel = '0.0.1'", self.report())
+        self.assertRegex(self.environment_of()["assay"]["profile"], r"^.*gate\.toml \(sha256 [0-9a-f]{16}\)$")
         self.assert_code(self.gate('[environment.system]\nkernel = "*"\n', out="right"), 0)
 
     def test_failures_come_before_what_is_missing_and_that_before_other_conditions(self):
@@ -69,6 +91,13 @@ class Profiles(e2e.EndToEnd):
         got = self.assay("run", "--profile", "no-such")
         self.assert_code(got, 2)
         self.assert_one_sentence(got, "no-such", "node, speech")
+
+    def test_the_example_of_the_page_is_right_but_for_a_key_added_to_its_end(self):
+        example = PAGE.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+        (self.folder / "page.toml").write_text(example + "nonsense = 1\n", encoding="utf-8")
+        got = self.assay("run", "--profile", "page.toml")
+        self.assert_code(got, 2)
+        self.assert_one_sentence(got, f"page.toml line {example.count(chr(10)) + 1}", "waiver.nonsense is unknown")
 
     def test_those_built_in_are_listed(self):
         got = self.assay("list", "profiles")

@@ -127,7 +127,9 @@ class WhatMustNotLeak(e2e.EndToEnd):
         env = self.environment(HOME=str(home), USER="secretuser", LOGNAME="secretuser", LD_LIBRARY_PATH=str(home),
                                OPENBLAS_NUM_THREADS="2")
         command = [str(e2e.ASSAY), "run", "--libraries", f"openblas={library}", "--target", "openblas", "--target",
-                   "planted:zero_element", "--case", SMALL, "--out", str(home / "run")]
+                   "planted:zero_element", "--case", SMALL, "--out", str(home / "run"), "--profile", str(home / "gate.toml")]
+        (home / "gate.toml").write_text('profile = 1\n[[waiver]]\ntarget = "*"\nwhen = "op=gemm"\nreason = "old"\nexpires = 2020-01-01\n',
+                                        encoding="utf-8")
         secrets = ["secretuser", str(home)]
         host = socket.gethostname()
         if os.geteuid() == 0 and subprocess.run(["unshare", "-u", "true"], capture_output=True).returncode == 0:
@@ -137,12 +139,14 @@ class WhatMustNotLeak(e2e.EndToEnd):
             secrets.append(host)
         done = subprocess.run(command, cwd=home, env=env, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        files = sorted((home / "run").iterdir())
-        self.assertEqual(len(files), 3)
+        files = sorted(f for f in (home / "run").rglob("*") if f.is_file())
+        self.assertEqual([f.name for f in files if f.parent.name == "run"], ["environment.json", "report.md", "run.jsonl"])
+        self.assertEqual({f.suffix for f in files if f.parent.name == "failures"}, {".safetensors"})
         for file in files:
-            text = file.read_text(encoding="utf-8")
+            content = file.read_bytes()
             for secret in secrets:
-                self.assertNotIn(secret, text, file.name)
+                self.assertNotIn(secret.encode(), content, file.name)
+        self.assertIn("~/gate.toml line 2", (home / "run" / "report.md").read_text(encoding="utf-8").replace("\\", ""))
         self.assertIn("~/libopenblas.so", (home / "run" / "run.jsonl").read_text(encoding="utf-8"))
 
 

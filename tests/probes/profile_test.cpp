@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "report/summary.hpp"
+
 using namespace assay;
 using namespace assay::cli;
 
@@ -40,7 +42,8 @@ TEST_CASE("a profile says what it says, and case files lie beside it") {
       "[\"T01\"]\n"
       "id = [\"g1:gemm:m=1,n=1,k=1\"]\nfile = [\"mine.cases\", \"/abs.cases\"]\n[targets]\ntarget = [\"openblas*\"]\nlibraries "
       "= [\"auto\"]\n"
-      "kernel_builds = [\"all\"]\n[environment.gpu]\nname = \"NVIDIA*\"\n[environment.library.openblas]\nversion = \"OpenBLAS "
+      "kernel_builds = [\"all\"]\nkeep_variables = true\n[environment.gpu]\nname = "
+      "\"NVIDIA*\"\n[environment.library.openblas]\nversion = \"OpenBLAS "
       "0.3*\"\n");
   CHECK(p.name == "gate");
   CHECK(p.strict);
@@ -51,6 +54,8 @@ TEST_CASE("a profile says what it says, and case files lie beside it") {
   CHECK(p.targets.front() == "openblas*");
   CHECK(p.environment.size() == 2);
   CHECK(p.environment[1].what == "library.openblas.version");
+  CHECK(p.keep_variables);
+  CHECK(identity(parsed("")) == "gate.toml (sha256 4eec6b1d4ef71b38)");
 }
 
 TEST_CASE("what is wrong with a profile is one sentence with its line") {
@@ -58,6 +63,9 @@ TEST_CASE("what is wrong with a profile is one sentence with its line") {
       {"", "line 1: it does not begin with profile = 1"},
       {"profile = 2\n", "line 1: it does not begin with profile = 1"},
       {"profile = 1\nname = \n", "line 2: it is no TOML"},
+      {"profile = 1\nname = \"a\"\nname = \"b\"\n", "line 3: it is no TOML"},
+      {"profile = 1\n[cases]\n[cases]\n", "line 3: it is no TOML"},
+      {"profile = 1\n[[waiver]]\nexpires = 2027-02-30\n", "line 3: it is no TOML"},
       {"profile = 1\nname = 3\n", "line 2: name is not a text"},
       {"profile = 1\nrequires = []\n", "line 2: the key requires is unknown, expected one of profile, name"},
       {"profile = 1\nrequire = \"gpu\"\n", "line 2: require is not a list of texts"},
@@ -74,9 +82,14 @@ TEST_CASE("what is wrong with a profile is one sentence with its line") {
        "line 6: waiver.expires"},
       {"profile = 1\n[[waiver]]\ntarget = \"*\"\nreason = \"r\"\nwhen = \"op=gemmm\"\nexpires = 2027-03-01\n",
        "line 5: waiver.when:"},
+      {"profile = 1\n[[waiver]]\ntarget = \"*\"\nreason = \"r\"\nwhen = \"op=gemm\"\nverdict = [\"wrong\"]\nexpires = "
+       "2027-03-01\n",
+       "line 6: waiver.verdict has 'wrong', expected fail, fault, flaky or suspect"},
+      {"profile = 1\n[environment.variables]\nOMP_NUM_TREADS = \"\"\n", "line 3: the variable OMP_NUM_TREADS is none that"},
+      {"profile = 1\n[environment]\nlibrary.openblas = \"0.3*\"\n", "line 3: environment.library.openblas is nothing"},
       {"profile = 1\n[environment]\ngpu = 1\n", "line 3: environment.gpu is not a text"},
-      {"profile = 1\n[environment.gpu]\nserial = \"x\"\n", "environment.gpu.serial is nothing that a run records"},
-      {"profile = 1\n[environment.host]\nname = \"x\"\n", "environment.host.name is nothing that a run records"},
+      {"profile = 1\n[environment.gpu]\nserial = \"x\"\n", "line 3: environment.gpu.serial is nothing that a run records"},
+      {"profile = 1\n[environment.host]\nname = \"x\"\n", "line 3: environment.host.name is nothing that a run records"},
   };
   for (const auto& [text, expected] : wrong) {
     CAPTURE(text);
@@ -105,6 +118,20 @@ TEST_CASE("a waiver excuses what it names until its last day, and nothing that d
   CHECK(waive(p, passed, "2026-12-01") == "");
 }
 
+TEST_CASE("a waiver of wrong numbers does not excuse a crash") {
+  Profile p = parsed(std::string(waiver) + "verdict = [\"fail\", \"suspect\"]\n");
+  report::Record r = failure();
+  CHECK(waive(p, r, "2026-12-01") != "");
+  r.verdict = report::Verdict::suspect;
+  CHECK(waive(p, r, "2026-12-01") != "");
+  r.verdict = report::Verdict::fault;
+  CHECK(waive(p, r, "2026-12-01") == "");
+  r.verdict = report::Verdict::fail, r.confirmation = {3, 1, 0, 0};
+  CHECK(report::standing(r) == report::Standing::flaky);
+  CHECK(waive(p, r, "2026-12-01") == "");
+  CHECK(p.waivers[0].used == 2);
+}
+
 TEST_CASE("waivers that expired, are about to, or excused nothing are named") {
   Profile p = parsed(waiver);
   CHECK(waiver_notes(p, "2026-12-01").size() == 1);
@@ -129,6 +156,13 @@ TEST_CASE("promised conditions are shell patterns on what a run records") {
         std::vector<std::string>{"the profile promises system.kernel = '5*', this run has '6.1.0'"});
   CHECK(broken("library.blis.version = \"*\"\n")[0].find("this run has none") != std::string::npos);
   CHECK(broken("gpu.name = \"*\"\n")[0].find("this run has none") != std::string::npos);
+  // Neither cuBLASLt nor the parts of cuDNN are what the short name stands for.
+  e.libraries = {{"/l/libcublas.so.13", "libcublas.so.13", "b1", "aa", "", "", 1},
+                 {"/l/libcublasLt.so.13", "libcublasLt.so.13", "b2", "bb", "", "", 1},
+                 {"/l/libcudnn.so.9.19.0", "libcudnn.so.9", "b3", "cc", "", "", 1},
+                 {"/l/libcudnn_ops.so.9", "libcudnn_ops.so.9", "b4", "dd", "", "", 1}};
+  CHECK(broken("library.cublas.sha256 = \"aa\"\nlibrary.cublasLt.sha256 = \"bb\"\nlibrary.cudnn.sha256 = \"cc\"\n").empty());
+  CHECK(broken("library.cublas.sha256 = \"bb\"\n").size() == 1);
   report::Gpu g;
   g.name = "NVIDIA H200";
   e.gpus = {g};
