@@ -26,7 +26,8 @@ struct FamilyRow {
 };
 
 // Not exchangeable: terms in pairs (cancel), terms that repeat (two_level and the integer families: rounding errors of
-// equal terms are not independent), special values (judged by class and by the rigorous bound).
+// equal terms are not independent), channels and frames that all rows share (outlier, mel), special values and numbers near
+// the smallest (judged by class and by the rigorous bound).
 constexpr FamilyRow rows[] = {
     {Family::integer, "integer", false, true},
     {Family::reveal, "reveal", false, true},
@@ -52,15 +53,26 @@ constexpr FamilyRow rows[] = {
     {Family::offset, "offset", false, false},
     {Family::balanced, "balanced", false, false},
     {Family::patterns, "patterns", false, false},
+    {Family::outlier, "outlier", false, false},
+    {Family::post_softmax, "post_softmax", true, false},
+    {Family::mel, "mel", false, false},
+    {Family::underflow, "underflow", false, false},
+    {Family::vanishing, "vanishing", false, false},
 };
+
+// post_softmax last: signal_families() are the others.
+constexpr Family products[] = {Family::integer,   Family::reveal,    Family::position,    Family::ones,      Family::sign,
+                               Family::normal,    Family::uniform,   Family::heavy,       Family::wide,      Family::cancel,
+                               Family::two_level, Family::nan_one,   Family::inf_one,     Family::subnormal, Family::outlier,
+                               Family::mel,       Family::underflow, Family::post_softmax};
 
 constexpr Family logits[] = {Family::normal,     Family::uniform, Family::heavy,   Family::two_level, Family::nan_one,
                              Family::inf_one,    Family::dyadic,  Family::one_hot, Family::constant,  Family::masked,
-                             Family::all_masked, Family::extreme, Family::shifted};
+                             Family::all_masked, Family::extreme, Family::shifted, Family::vanishing};
 
-constexpr Family activations[] = {Family::normal,  Family::uniform,  Family::heavy,   Family::two_level, Family::nan_one,
-                                  Family::inf_one, Family::constant, Family::extreme, Family::shifted,   Family::subnormal,
-                                  Family::offset,  Family::balanced, Family::patterns};
+constexpr Family activations[] = {Family::normal,  Family::uniform,  Family::heavy,    Family::two_level, Family::nan_one,
+                                  Family::inf_one, Family::constant, Family::extreme,  Family::shifted,   Family::subnormal,
+                                  Family::offset,  Family::balanced, Family::patterns, Family::outlier};
 
 constexpr auto listed = [] {
   std::array<Family, std::size(rows)> families{};
@@ -213,7 +225,10 @@ std::span<const Family> all_families() {
 }
 
 std::span<const Family> product_families() {
-  return std::span(listed).first(static_cast<std::size_t>(Family::subnormal) + 1);
+  return products;
+}
+std::span<const Family> signal_families() {
+  return product_families().first(std::size(products) - 1);
 }
 std::span<const Family> activation_families() {
   return activations;
@@ -227,6 +242,9 @@ bool exchangeable(Family f) {
 }
 bool exact(Family f) {
   return row(f).exact;
+}
+bool underflows(Family f) {
+  return f == Family::subnormal || f == Family::underflow || f == Family::vanishing;
 }
 
 std::vector<std::uint64_t> generate(const Operand& o, const FillRule& rule, std::uint64_t seed) {

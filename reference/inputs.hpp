@@ -40,6 +40,12 @@ enum class Family : std::uint8_t {
   offset,    // normal plus or minus 2^FillRule::limit, one sign per row: limit is the logarithm of mean over deviation
   balanced,  // +1 and -1 in equal number per row (one 0 when it is odd): mean 0, variance 1 without rounding
   patterns,  // every bit pattern of an 8- or 16-bit format in turn, NaN and Inf included; wider formats: random patterns
+  // Data like that of models, in the left operand; the right one is normal.
+  outlier,       // normal, a few channels (indices of the contracted axis) 32 or 64 times as large
+  post_softmax,  // rows of attention weights: non-negative, of sum about 1, one element with an eighth to seven
+  mel,           // log-mel frames as Whisper normalises them: correlated in time, in -1..1.5, clipped to one floor
+  underflow,     // normal times a power of two so small that products, and sums of a thousand, are subnormal and inexact
+  vanishing,     // logits: one is 0, the others have subnormal exponentials
 };
 
 std::string_view name(Family);
@@ -47,6 +53,8 @@ std::optional<Family> parse_family(std::string_view);
 std::span<const Family> all_families();
 /// Those made for products of two operands (gemm and what is computed as one).
 std::span<const Family> product_families();
+/// Those made for signals: products without attention weights.
+std::span<const Family> signal_families();
 /// Those made for rows of activations.
 std::span<const Family> activation_families();
 /// Those made for rows of logits.
@@ -56,6 +64,9 @@ std::span<const Family> logit_families();
 bool exchangeable(Family);
 /// Whether a correct implementation must return exactly the rounded true value (given the limits hold).
 bool exact(Family);
+
+/// Whether operands, products or results are subnormal, so that flushing them shows.
+bool underflows(Family);
 
 /// Whether a format can hold a family. 8-bit and integer formats hold few: the others scale values beyond their range, or need
 /// Inf or fine steps. `generate` and `fill` throw std::invalid_argument for the rest.

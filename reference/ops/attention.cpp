@@ -58,7 +58,8 @@ struct Shared {
   const std::vector<std::int64_t>& rows;
   std::vector<float> norm, root_fourth;  // per key: |k|, sqrt(sum k^4)
   std::vector<float> v_abs, v_sq;
-  double largest_v = 1;
+  double largest_v = 0;
+  double unit = 1;  // of v_abs and v_sq: a power of two, so that fp32 holds what is subnormal in the format of V
   bool serial = false;
 
   std::int64_t global(std::int64_t local) const { return rows.empty() ? local : rows[static_cast<std::size_t>(local)]; }
@@ -67,10 +68,11 @@ struct Shared {
 Shared share(const Attention& a, const std::vector<std::int64_t>& rows) {
   Shared s{.a = a, .rows = rows, .norm = {}, .root_fourth = {}, .v_abs = {}, .v_sq = {}};
   const bool large = a.v.size() > 100000;
-  double largest = s.largest_v;
+  double largest = 0;
 #pragma omp parallel for reduction(max : largest) if (large)
   for (std::size_t i = 0; i < a.v.size(); ++i) largest = std::max(largest, std::fabs(a.v[i]));
   s.largest_v = largest;
+  if (largest > 0 && largest < 0x1p-40) s.unit = std::ldexp(1.0, std::ilogb(largest));
   s.v_abs.resize(a.v.size()), s.v_sq.resize(a.v.size());
   const std::int64_t keys = a.batch * a.hkv * a.skv;
   if (!a.magnitudes) return s;
@@ -83,7 +85,7 @@ Shared share(const Attention& a, const std::vector<std::int64_t>& rows) {
   }
 #pragma omp parallel for if (large)
   for (std::size_t i = 0; i < a.v.size(); ++i) {
-    s.v_abs[i] = static_cast<float>(std::fabs(a.v[i]));
+    s.v_abs[i] = static_cast<float>(std::fabs(a.v[i]) / s.unit);
     s.v_sq[i] = s.v_abs[i] * s.v_abs[i];
   }
   return s;
@@ -235,6 +237,7 @@ void compute_block(const Shared& s, const Block& block, Expected& out, Expected&
   std::vector<Line> rows(static_cast<std::size_t>(block.rows));
   for (std::int64_t r = 0; r < block.rows; ++r) {
     Line& line = rows[static_cast<std::size_t>(r)];
+    line.row[largest_value] = s.largest_v;
     const KeyRange seen = ranges[static_cast<std::size_t>(r)];
     const std::int64_t first = seen.first - all.first, count = seen.last - seen.first;
     line.hidden = count <= 0;
@@ -270,10 +273,10 @@ void compute_block(const Shared& s, const Block& block, Expected& out, Expected&
       out.value[at] = number ? static_cast<double>(value) : nan;
       if (!out.value_lo.empty()) out.value_lo[at] = number ? static_cast<double>(value - static_cast<W>(out.value[at])) : 0;
       // sum y|v| <= sqrt(n sum (y v)^2), and sum (y v)^2 <= (sum y|v|)^2.
-      const double one = static_cast<double>(sum(r, c)) * up;
-      out.sum_abs[at] = !number ? nan : a.exchangeable ? std::sqrt(w.row[key_count] * one) : one;
-      out.sum_sq[at] = a.exchangeable ? one : one * one;
-      out.further[weighted][at] = static_cast<double>(sum_gap(r, c)) * up;
+      const double one = static_cast<double>(sum(r, c)) * up, unit = a.exchangeable ? s.unit * s.unit : s.unit;
+      out.sum_abs[at] = !number ? nan : a.exchangeable ? s.unit * std::sqrt(w.row[key_count] * one) : s.unit * one;
+      out.sum_sq[at] = (a.exchangeable ? one : one * one) * s.unit * s.unit;
+      out.further[weighted][at] = static_cast<double>(sum_gap(r, c)) * up * unit;
     }
     hidden[line] = w.hidden;
     lse.value[line] = w.hidden ? -infinity : w.special ? nan : static_cast<double>(w.log_sum_exp);
@@ -312,7 +315,7 @@ std::vector<Expected> attention(const Attention& a, std::vector<std::int64_t> ro
   }
   out.row_length = a.dv, lse.row_length = 1;
   out.terms = a.skv, lse.terms = 1;
-  out.largest_input = s.largest_v;
+  out.largest_input = std::max(1.0, s.largest_v);
   out.rows = rows, lse.rows = std::move(rows);
   std::vector<Expected> both;
   both.push_back(std::move(out)), both.push_back(std::move(lse));

@@ -56,6 +56,7 @@ enum AttentionRow : std::size_t {
   tie_count,      // c when c exact scores are the maximum and every other exponential is zero in the compute format; else 0
   row_max,        // largest score
   row_log_sum,    // log of the sum of exponentials
+  largest_value,  // largest |v| of all heads
   root_sum,       // sqrt(sum y^2)
   mean_gap_of,    // sum y G, rigorous
   root_gap_of,    // sqrt(sum (y G)^2), by chance

@@ -70,7 +70,7 @@ TEST_CASE("conv1d lays its operands out as the case says") {
 }
 
 TEST_CASE("conv1d: padding by argument and as zeros in the signal have the same truth, bit for bit") {
-  for (const Family f : product_families())
+  for (const Family f : signal_families())
     for (const char* rest : {"", ",layout=nlc,gapx=2", ",stride=2,in=bf16,out=f32"}) {
       const std::string id = fmt::format("g1:conv1d:n=2,cin=3,cout=2,l=9,k=3,padl=2,padr=1,fill={}{}", name(f), rest);
       const Expected implied = truth(make_problem(id), 3), given = truth(make_problem(id + ",zeros=explicit"), 3);
@@ -152,7 +152,7 @@ TEST_CASE("conv1d: clean cases cover every family in fp32 and 16 bits, fp64, and
     smallest |= element_count(p.operands[0]) == 1 && element_count(p.operands[1]) == 1;
   }
   CHECK(smallest);
-  for (const Family f : product_families())
+  for (const Family f : signal_families())
     for (const int bits : {16, 32}) CHECK(seen.contains({bits, std::string(name(f))}));
   CHECK(seen.contains({64, "normal"}));
   CHECK(seen.contains({64, "two_level"}));

@@ -79,13 +79,17 @@ TEST_CASE("family names parse back and are distinct") {
     CHECK(parse_family(name(f)) == f);
     names.insert(name(f));
   }
-  CHECK(names.size() == 24);
-  CHECK(product_families().size() == 14);
+  CHECK(names.size() == 29);
+  CHECK(product_families().size() == 18);
+  CHECK(signal_families().size() == 17);
+  CHECK(std::ranges::count(signal_families(), Family::post_softmax) == 0);
   CHECK_FALSE(parse_family("gaussian").has_value());
   for (const Family f : all_families()) CHECK_FALSE((exact(f) && exchangeable(f)));
   CHECK(exact(Family::integer));
   CHECK(exchangeable(Family::normal));
   CHECK_FALSE(exchangeable(Family::two_level));
+  CHECK_FALSE(exchangeable(Family::outlier));
+  CHECK_FALSE(exchangeable(Family::mel));
 }
 
 TEST_CASE("storage layout never changes an element and fill never touches a gap") {
@@ -580,4 +584,109 @@ TEST_CASE("activation families: offsets of one sign per row, balanced rows, ever
   std::set<std::uint64_t> exponents;
   for (const std::uint64_t bits : some) exponents.insert(bits >> 23);
   CHECK(exponents.size() == 512);  // signs and exponents
+}
+
+TEST_CASE("outlier: a few channels of A are 32 or 64 times as large in every row and batch entry, B and C are normal") {
+  for (const DType t : all_formats)
+    for (const std::int64_t k : {1, 5, 640}) {
+      const Product p = product(Family::outlier, t, 20, 3, k, 2), normal = product(Family::normal, t, 20, 3, k, 2);
+      CHECK(p.b == normal.b);
+      CHECK(p.c == normal.c);
+      int large = 0;
+      for (std::int64_t l = 0; l < k; ++l) {
+        std::set<double> factors;
+        for (std::int64_t q = 0; q < 2; ++q)
+          for (std::int64_t i = 0; i < 20; ++i)
+            if (std::fabs(normal.a_at(i, l, q)) > 0.01) factors.insert(p.a_at(i, l, q) / normal.a_at(i, l, q));
+        REQUIRE(factors.size() == 1);
+        CHECK((*factors.begin() == 1 || *factors.begin() == 32 || *factors.begin() == 64));
+        large += *factors.begin() > 1;
+      }
+      CHECK(large >= 1);
+      CHECK(large <= 1 + k / 20);
+      if (k == 640) CHECK(large >= 3);
+    }
+}
+
+TEST_CASE("post_softmax: rows of A are non-negative weights of sum about 1 with one peak, at other places in other rows") {
+  for (const DType t : all_formats)
+    for (const std::int64_t k : {8, 65, 1500}) {
+      const Product p = product(Family::post_softmax, t, 200, 3, k);
+      CHECK(p.b == product(Family::normal, t, 200, 3, k).b);
+      std::set<std::int64_t> peaks;
+      double mean = 0, peaked = 0;
+      for (std::int64_t i = 0; i < 200; ++i) {
+        double sum = 0, largest = 0;
+        std::int64_t at = 0;
+        for (std::int64_t l = 0; l < k; ++l) {
+          CHECK(p.a_at(i, l) >= 0);
+          sum += p.a_at(i, l);
+          if (p.a_at(i, l) > largest) largest = p.a_at(i, l), at = l;
+        }
+        if (k > 8) CHECK(std::fabs(sum - 1) < 0.8);
+        mean += sum / 200, peaked += largest / 200, peaks.insert(at);
+      }
+      CHECK(mean == doctest::Approx(1).epsilon(0.12));
+      CHECK(peaked > 0.4);
+      CHECK(std::ssize(peaks) >= std::min<std::int64_t>(k, 50));
+    }
+}
+
+TEST_CASE("mel: frames in a range of 2 with one floor, correlated in time, bands and frames that differ") {
+  for (const DType t : all_formats)
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      const std::int64_t frames = 600, bands = 80;
+      const Product p = product(Family::mel, t, frames, 3, bands, 1, seed);
+      const auto [least, most] = std::minmax_element(p.a.begin(), p.a.end());
+      CHECK((*least >= -1 && *least <= -0.5));
+      CHECK(*most <= *least + 2 + 0.01);
+      CHECK(*most > 0.5);
+      const auto floor = std::count(p.a.begin(), p.a.end(), *least);
+      CHECK((floor > 0.1 * 48000 && floor < 0.6 * 48000));
+      const Moments m = moments(p.a);
+      double neighbours = 0, distant = 0;
+      for (std::int64_t b = 0; b < bands; ++b)
+        for (std::int64_t i = 0; i + 100 < frames; ++i) {
+          const auto covariance = [&](std::int64_t lag) { return (p.a_at(i, b) - m.mean) * (p.a_at(i + lag, b) - m.mean); };
+          neighbours += covariance(1) / (m.variance * 80 * 500), distant += covariance(100) / (m.variance * 80 * 500);
+        }
+      CHECK(neighbours > 0.8);
+      CHECK(std::fabs(distant) < 0.5);
+      CHECK(p.b == product(Family::normal, t, frames, 3, bands, 1, seed).b);
+    }
+}
+
+TEST_CASE("underflow: normal operands, products and addends around the smallest normal number that lose bits") {
+  for (const DType t : all_formats) {
+    const Product p = product(Family::underflow, t, 30, 30, 40);
+    const double normal = smallest_normal(t);
+    int inexact = 0, products = 0;
+    for (std::int64_t i = 0; i < 30; ++i)
+      for (std::int64_t l = 0; l < 40; ++l) {
+        if (p.a_at(i, l) != 0 && t != DType::f16) CHECK(std::fabs(p.a_at(i, l)) > normal);
+        const long double exact = static_cast<long double>(p.a_at(i, l)) * p.b_at(l, i);
+        CHECK(std::fabs(exact) < normal);
+        inexact += static_cast<long double>(round_to(t, static_cast<double>(exact))) != exact, ++products;
+      }
+    CHECK(inexact > 0.9 * products);
+    CHECK(std::ranges::count_if(p.c, [&](double v) { return v != 0 && std::fabs(v) < normal; }) > 0.75 * 900);
+  }
+}
+
+TEST_CASE("vanishing: one logit of 0 per row, exponentials of the others down to the smallest subnormal, and not below") {
+  for (const DType t : all_formats) {
+    const Product p = product(Family::vanishing, t, 30, 1, 90);
+    int subnormal = 0;
+    for (std::int64_t i = 0; i < 30; ++i) {
+      int peaks = 0;
+      for (std::int64_t l = 0; l < 90; ++l) {
+        const double y = std::exp(p.a_at(i, l));
+        CHECK(y <= 1);
+        CHECK((y >= smallest_subnormal(t) / 2 || t == DType::bf16));
+        peaks += y == 1, subnormal += y < smallest_normal(t);
+      }
+      CHECK(peaks == 1);
+    }
+    CHECK((subnormal > 0.2 * 2700 && subnormal < 0.7 * 2700));
+  }
 }

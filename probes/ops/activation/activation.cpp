@@ -17,9 +17,9 @@ constexpr double largest_dim = 1 << 24;
 
 // Values of every size and class; what only rows as a whole can show (offset, balanced, constant) shows nothing here.
 // masked: -Inf among normal values.
-constexpr Family taken[] = {Family::normal,  Family::uniform,   Family::heavy,   Family::two_level,
-                            Family::nan_one, Family::inf_one,   Family::masked,  Family::extreme,
-                            Family::shifted, Family::subnormal, Family::patterns};
+constexpr Family taken[] = {Family::normal,  Family::uniform,   Family::heavy,    Family::two_level,
+                            Family::nan_one, Family::inf_one,   Family::masked,   Family::extreme,
+                            Family::shifted, Family::subnormal, Family::patterns, Family::outlier};
 
 constexpr std::pair<std::string_view, Kind> kinds[] = {
     {"gelu_erf", Kind::gelu_erf}, {"gelu_tanh", Kind::gelu_tanh}, {"silu", Kind::silu}, {"relu", Kind::relu}};

@@ -23,9 +23,10 @@ constexpr double largest_dim = 1 << 22;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-constexpr Family families[] = {Family::normal,     Family::uniform, Family::heavy,   Family::two_level, Family::integer,
-                               Family::nan_one,    Family::inf_one, Family::one_hot, Family::constant,  Family::masked,
-                               Family::all_masked, Family::extreme, Family::shifted};
+constexpr Family families[] = {Family::normal,   Family::uniform, Family::heavy,        Family::two_level,
+                               Family::integer,  Family::nan_one, Family::inf_one,      Family::one_hot,
+                               Family::constant, Family::masked,  Family::all_masked,   Family::extreme,
+                               Family::shifted,  Family::outlier, Family::post_softmax, Family::subnormal};
 
 std::vector<Parameter> grammar() {
   using enum ParameterKind;
@@ -148,6 +149,17 @@ Fills fills_of(const Call& c, Family family, int sigma_exponent) {
       f.weights.family = f.v.family = family;
       if (c.part == Part::whole) f.v.family = Family::normal;
       break;
+    case Family::outlier:
+      // Channels of K; Q and V are normal.
+      f.k.family = family, f.k.left = true;
+      break;
+    case Family::post_softmax:
+      f.weights.family = family;
+      break;
+    case Family::subnormal:
+      // Values, and so their means: below the smallest normal number.
+      f.v.exponent = format(c.in).emin - 3;
+      break;
     case Family::integer:
       f.q.family = f.k.family = f.v.family = f.weights.family = f.bias.family = family;
       f.q.limit = f.k.limit = integer_limit(c.d, c.in == DType::f64 ? 51 : 22, c.in);
@@ -160,7 +172,9 @@ Fills fills_of(const Call& c, Family family, int sigma_exponent) {
       if (family == Family::heavy && c.part == Part::whole) f.q.family = f.k.family = f.bias.family = Family::normal;
       break;
   }
-  if (family != Family::integer && family != Family::nan_one && family != Family::inf_one) f.weights.family = Family::uniform;
+  const bool own_weights =
+      family == Family::integer || family == Family::nan_one || family == Family::inf_one || family == Family::post_softmax;
+  if (!own_weights) f.weights.family = Family::uniform;
   return f;
 }
 
@@ -169,6 +183,13 @@ void require_possible(const Call& c, Family family, std::int64_t sigma) {
   if (c.hq % c.hkv != 0)
     refuse(fmt::format("hkv={} does not divide hq={}; every key head serves hq/hkv query heads", c.hkv, c.hq));
   if (c.part != Part::whole && c.lse) refuse("lse=1 belongs to part=whole; leave it away from one step of attention");
+  if (family == Family::post_softmax && c.part != Part::context)
+    refuse("fill=post_softmax is a fill of the weights; use it with part=context");
+  const bool values = c.part == Part::whole || c.part == Part::context;
+  if (family == Family::subnormal && !values)
+    refuse("fill=subnormal is a fill of the values; use it with part=whole or part=context");
+  if (family == Family::outlier && c.part != Part::whole && c.part != Part::scores)
+    refuse("fill=outlier is a fill of the keys; use it with part=whole or part=scores");
   if (c.bias_heads > 0 && c.part != Part::whole && c.part != Part::scores)
     refuse("bias is an addend of the scores; use it with part=whole or part=scores");
   if (c.masks() && c.part == Part::context) refuse("part=context multiplies all of P; leave mask, window and lens away");
@@ -183,7 +204,8 @@ void require_possible(const Call& c, Family family, std::int64_t sigma) {
                        name(family)));
   const bool structured = family == Family::one_hot || family == Family::constant;
   if (structured && c.bias_heads > 0) refuse(fmt::format("fill={} needs exact scores; leave bias away", name(family)));
-  const bool own_scale = structured || of_bias || family == Family::extreme || family == Family::integer;
+  const bool own_scale =
+      structured || of_bias || family == Family::extreme || family == Family::integer || family == Family::post_softmax;
   if (sigma != 1 && own_scale) refuse(fmt::format("fill={} has a scale of its own; leave sigma={} away", name(family), sigma));
 }
 
@@ -269,6 +291,7 @@ Problem problem(const CaseId& id) {
     add(heads("O", c.out, Access::out, c, c.hq, c.sq, c.dv, pad, off, 7), {});
   if (c.lse) add(packed("L", compute_format(c), Access::out, {c.b, c.hq, c.sq, 1}, off, 8), {});
   if (family == Family::nan_one || family == Family::inf_one) p.leans_on.push_back(Convention::nan_propagates);
+  if (underflows(family)) p.leans_on.push_back(Convention::keeps_subnormals);
   if (c.masks() || family == Family::all_masked) p.leans_on.push_back(Convention::masked_row);
   p.seed = static_cast<std::uint64_t>(id.integer("seed"));
   p.repeat = id.integer("repeat");

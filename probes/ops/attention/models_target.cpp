@@ -277,7 +277,8 @@ Target model_target() {
 std::vector<std::string> clean_cases() {
   // Every family in fp32, fp64 and with 16-bit data; masks of every kind; the smallest shapes.
   std::vector<std::string> ids;
-  for (const char* family : {"normal", "uniform", "heavy", "two_level", "nan_one", "inf_one", "one_hot", "constant", "extreme"})
+  for (const char* family : {"normal", "uniform", "heavy", "two_level", "nan_one", "inf_one", "one_hot", "constant", "extreme",
+                             "outlier", "subnormal"})
     for (const char* rest : {"sq=3,skv=37,d=16,dv=5,lse=1", "b=2,hq=2,hkv=1,sq=2,skv=21,d=8,in=bf16,mask=causal_br",
                              "sq=2,skv=33,d=16,dv=4,in=f16,out=f32", "sq=2,skv=19,d=8,lse=1,in=f64,mask=causal"})
       ids.push_back(fmt::format("g1:attention:{},fill={}", rest, family));

@@ -20,6 +20,13 @@ namespace {
 
 constexpr double largest_dim = 1 << 24;
 
+/// Those of signals, and one_hot: one 1 per output channel, so that channels of X are copied, shifted.
+std::vector<Family> families() {
+  std::vector<Family> all(signal_families().begin(), signal_families().end());
+  all.push_back(Family::one_hot);
+  return all;
+}
+
 std::vector<Parameter> grammar() {
   using enum ParameterKind;
   return {
@@ -40,7 +47,7 @@ std::vector<Parameter> grammar() {
       {"out", word, "same", 0, 0, {"same", "f32", "bf16", "f16"}, "format of Y; same: as X"},
       {"gapx", integer, "0", 0, 4096, {}, "elements between the rows of X in memory"},
       {"gapy", integer, "0", 0, 4096, {}, "the same for Y"},
-      fill_parameter(product_families()),
+      fill_parameter(families()),
   };
 }
 
@@ -83,7 +90,7 @@ constexpr double bias_limit = 64;
 
 Family bias_family(Family f) {
   if (exact(f)) return Family::integer;
-  return f == Family::subnormal ? Family::subnormal : Family::normal;
+  return f == Family::subnormal || f == Family::underflow ? f : Family::normal;
 }
 
 /// Largest sum of an integer-valued family, bias included: every partial sum in any order is an integer no larger.
@@ -107,8 +114,10 @@ double largest_integer(const Call& c, const FillRule& x, double signal_elements)
 std::pair<FillRule, FillRule> fills(const Call& c, Family family) {
   FillRule x{.family = family, .outer_axis = 0, .inner_axis = 1, .left = true};
   FillRule w{.family = family, .outer_axis = 0, .inner_axis = 1, .left = false};
-  if (family == Family::position || family == Family::wide || family == Family::two_level) x.inner_axes = w.inner_axes = 2;
-  if (family == Family::position) x.left = false, w.left = true;
+  const bool deltas = family == Family::position || family == Family::one_hot;
+  if (deltas || family == Family::wide || family == Family::two_level) x.inner_axes = w.inner_axes = 2;
+  if (deltas) x.left = false, w.left = true;
+  if (family == Family::one_hot) x.family = Family::normal, w.family = Family::position;
   if (family == Family::integer) {
     // 2^24 for an fp32 accumulator; fp16 results must also stay below 65504.
     const int p_sum = c.out == DType::f64 ? 53 : c.out == DType::f16 ? 15 : 24;
@@ -155,7 +164,7 @@ Problem problem(const CaseId& id) {
         {.family = bias_family(family), .outer_axis = 0, .inner_axis = 0, .limit = static_cast<std::int64_t>(bias_limit)});
   p.fills.push_back(x);
   if (family == Family::nan_one || family == Family::inf_one) p.leans_on.push_back(Convention::nan_propagates);
-  if (family == Family::subnormal) p.leans_on.push_back(Convention::keeps_subnormals);
+  if (underflows(family)) p.leans_on.push_back(Convention::keeps_subnormals);
   p.seed = static_cast<std::uint64_t>(id.integer("seed"));
   p.repeat = id.integer("repeat");
   p.callers = id.integer("callers");
@@ -245,14 +254,19 @@ std::vector<std::int64_t> suspicious(const Problem& p, Storage inputs, std::span
 bool exact_under(const Problem& p, const Arithmetic& a) {
   const FillRule& x = p.fills[0];
   const Call c = call_of(p);
-  if (!exact(x.family) || (a.operand != c.in && format(a.operand).precision < format(c.in).precision)) return false;
+  const bool copies = !exact(x.family) && exact(p.fills[1].family);  // one product x * 1, and zeros
+  if ((!copies && !exact(x.family)) || (a.operand != c.in && format(a.operand).precision < format(c.in).precision))
+    return false;
+  if (copies) return !c.bias && a.transform == Transform::none;
   const double largest = largest_integer(c, x, static_cast<double>(element_count(p.operands[0])));
   return largest <= std::ldexp(1.0, format(a.accumulator).precision);
 }
 
 Bound bound(const Problem& p, std::size_t, const Expected& expected, const Arithmetic& arithmetic) {
-  return reference::conv1d_bound(sizes(call_of(p)), expected, arithmetic, exchangeable(p.fills[0].family),
-                                 exact_under(p, arithmetic), p.operands[0].dtype);
+  // A sum with a single term is no draw of several.
+  const bool draws = exchangeable(p.fills[0].family) && exchangeable(p.fills[1].family);
+  return reference::conv1d_bound(sizes(call_of(p)), expected, arithmetic, draws, exact_under(p, arithmetic),
+                                 p.operands[0].dtype);
 }
 
 }  // namespace

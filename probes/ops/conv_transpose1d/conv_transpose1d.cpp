@@ -37,7 +37,7 @@ std::vector<Parameter> grammar() {
       {"out", word, "same", 0, 0, {"same", "f32", "bf16", "f16"}, "format of Y; same: as X"},
       {"gapx", integer, "0", 0, 4096, {}, "elements between the rows of X in memory"},
       {"gapy", integer, "0", 0, 4096, {}, "the same for Y"},
-      fill_parameter(product_families()),
+      fill_parameter(signal_families()),
   };
 }
 
@@ -112,7 +112,7 @@ constexpr std::int64_t largest_bias = 64;
 
 Family bias_family(Family f) {
   if (exact(f)) return Family::integer;
-  return f == Family::subnormal ? Family::subnormal : Family::normal;
+  return f == Family::subnormal || f == Family::underflow ? f : Family::normal;
 }
 
 Problem problem(const CaseId& id) {
@@ -139,7 +139,7 @@ Problem problem(const CaseId& id) {
   if (c.bias) p.fills.push_back({.family = bias_family(family), .limit = largest_bias});
   p.fills.push_back(x);
   if (family == Family::nan_one || family == Family::inf_one) p.leans_on.push_back(Convention::nan_propagates);
-  if (family == Family::subnormal) p.leans_on.push_back(Convention::keeps_subnormals);
+  if (underflows(family)) p.leans_on.push_back(Convention::keeps_subnormals);
   p.seed = static_cast<std::uint64_t>(id.integer("seed"));
   p.repeat = id.integer("repeat");
   p.callers = id.integer("callers");

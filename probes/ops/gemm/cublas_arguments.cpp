@@ -145,8 +145,8 @@ std::optional<std::string> refuses(const Problem& p, CublasMode mode) {
     case fast16bf:
     case bf16x9:
       if (c.in != DType::f32) return "this compute type is for f32 operands";
-      if (mode == bf16x9 && is("subnormal")) return "three bf16 do not hold all bits of an fp32 below 2^-110";
-      if (mode != bf16x9 && is("cancel", "subnormal"))
+      if (mode == bf16x9 && is("subnormal", "underflow")) return "three bf16 do not hold all bits of an fp32 below 2^-110";
+      if (mode != bf16x9 && is("cancel", "subnormal", "underflow"))
         return "the operands keep 11 bits or fewer, too few for what such a case leaves";
       if (mode == fast16f && is("wide", "heavy", "two_level"))
         return "the operands may become fp16, whose range such a case leaves";

@@ -153,7 +153,7 @@ std::optional<std::string> lt_refuses(const Problem& p, const LtMode& mode) {
     case Compute::tf32:
     case Compute::fast16bf:
       if (c.in != DType::f32) return "this compute type is for f32 operands";
-      if (fill == "cancel" || fill == "subnormal")
+      if (fill == "cancel" || fill == "subnormal" || fill == "underflow")
         return "the operands keep 11 bits or fewer, too few for what such a case leaves";
       return std::nullopt;
     case Compute::f16acc:

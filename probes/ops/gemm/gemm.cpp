@@ -21,6 +21,13 @@ namespace {
 
 constexpr double largest_dim = 1 << 24;
 
+/// Those of products, and one_hot: one 1 per row of A and normal numbers in B, so that rows of B are copied.
+std::vector<Family> families() {
+  std::vector<Family> all(product_families().begin(), product_families().end());
+  all.push_back(Family::one_hot);
+  return all;
+}
+
 std::vector<Parameter> grammar() {
   using enum ParameterKind;
   const std::vector<std::string_view> no_yes = {"n", "t"};
@@ -44,7 +51,7 @@ std::vector<Parameter> grammar() {
       {"beta", real, "0", -1e30, 1e30, {}, "scalar on C; 0: C must not be read"},
       {"bias", integer, "0", 0, 1, {}, "1: a bias per column of C is added"},
       {"act", word, "none", 0, 0, {"none", "relu", "gelu_erf", "gelu_tanh"}, "function of the sum that is stored"},
-      fill_parameter(product_families()),
+      fill_parameter(families()),
   };
 }
 
@@ -128,7 +135,7 @@ Activation activation_of(const CaseId& id) {
 
 Family addend_family(Family f) {
   if (exact(f)) return Family::integer;
-  return f == Family::subnormal ? Family::subnormal : Family::normal;
+  return f == Family::subnormal || f == Family::underflow ? f : Family::normal;
 }
 
 /// Which formats go together. What an 8-bit sum becomes beyond its format nobody declares, so C is wider.
@@ -178,7 +185,7 @@ Problem problem(const CaseId& id) {
   const Family family = *parse_family(id.word("fill"));
   check_narrow_case(id, c, family);
   const bool gelu = c.activation == Activation::gelu_erf || c.activation == Activation::gelu_tanh;
-  if (gelu && (family == Family::inf_one || family == Family::subnormal))
+  if (gelu && (family == Family::inf_one || underflows(family)))
     throw CaseError(fmt::format(
         "gemm with act={} takes no fill={}: a GELU of such values is the activation operation's own subject; use act=none or "
         "act=relu",
@@ -199,6 +206,7 @@ Problem problem(const CaseId& id) {
     const int scalar_bits = static_cast<int>(std::ceil(std::log2(scale))) + (c.beta == 0 ? 0 : 1) + (c.bias ? 1 : 0);
     a.limit = b.limit = std::max<std::int64_t>(1, integer_limit(c.k, p_sum - scalar_bits, c.in));
   }
+  if (family == Family::one_hot) a.family = Family::position, b.family = Family::normal;
   p.fills = {a, b, addend};
   if (c.bias) {
     p.operands.push_back({.role = "bias",
@@ -220,7 +228,7 @@ Problem problem(const CaseId& id) {
   // With alpha = 0 nothing of A or B may show, so there is nothing to propagate.
   if (c.alpha != 0 && (family == Family::nan_one || family == Family::inf_one))
     p.leans_on.push_back(Convention::nan_propagates);
-  if (family == Family::subnormal) p.leans_on.push_back(Convention::keeps_subnormals);
+  if (underflows(family)) p.leans_on.push_back(Convention::keeps_subnormals);
   p.seed = static_cast<std::uint64_t>(id.integer("seed"));
   p.repeat = id.integer("repeat");
   p.callers = id.integer("callers");
@@ -260,6 +268,8 @@ bool exact_under(const Problem& p, const Arithmetic& arithmetic) {
   if (!exact(rule.family)) return false;
   const Call c = call_of(p);
   if (arithmetic.operand != c.in && format(arithmetic.operand).precision < format(c.in).precision) return false;
+  // A copy: one product b * 1, zeros, and a sign.
+  if (p.fills[1].family == Family::normal) return std::fabs(c.alpha) == 1 && c.beta == 0 && !c.bias;
   const double largest = largest_integer(c, rule.family, largest_product(c, rule), addend_limit, addend_limit);
   // A unit that keeps F < 23 fraction bits drops what lies below 2^-F of the largest term.
   const bool few_bits = arithmetic.accumulation == Accumulation::tensor_core && arithmetic.fraction_bits < 23;

@@ -87,7 +87,7 @@ std::optional<std::string> refuses(const Problem& p, const TargetSpec& spec) {
   // may lose: such a case could not fail, and is judged mistrusted.
   const std::string& fill = p.id.word("fill");
   const bool gelu = call_of(p).activation == Activation::gelu_erf || call_of(p).activation == Activation::gelu_tanh;
-  if (model->arithmetic.operand == DType::tf32 && (fill == "cancel" || fill == "subnormal" || gelu))
+  if (model->arithmetic.operand == DType::tf32 && (fill == "cancel" || fill == "subnormal" || fill == "underflow" || gelu))
     return fmt::format("model {} keeps 11 bits of an operand, too few for what such a case leaves", model->name);
   return std::nullopt;
 }
@@ -145,6 +145,12 @@ std::vector<std::string> clean_cases() {
            "m=4,n=3,k=31,fill=nan_one",
            "m=4,n=5,k=33,fill=inf_one",
            "m=4,n=4,k=16,fill=subnormal",
+           "m=4,n=5,k=200,fill=outlier",
+           "m=4,n=5,k=130,fill=post_softmax,order=row",
+           "m=5,n=4,k=80,fill=mel,tb=t",
+           "m=4,n=5,k=40,fill=underflow,alpha=0.7,beta=-1.3",
+           "m=5,n=7,k=64,fill=one_hot",
+           "m=5,n=7,k=64,fill=one_hot,alpha=0.7,beta=0.5",
            "m=4,n=4,k=16,fill=nan_one,alpha=0,beta=2",
            "m=3,n=4,k=40,batch=3,gap=5,mode=pointers,fill=normal",
            // 16-bit operands, every family; fp32 and 16-bit outputs
@@ -166,6 +172,12 @@ std::vector<std::string> clean_cases() {
            "m=4,n=3,k=31,in=bf16,fill=nan_one",
            "m=4,n=5,k=33,in=f16,out=f32,fill=inf_one",
            "m=4,n=4,k=16,in=f16,fill=subnormal",
+           "m=4,n=5,k=200,in=bf16,out=f32,fill=outlier",
+           "m=3,n=5,k=1000,in=f16,fill=post_softmax",
+           "m=5,n=4,k=128,in=f16,out=f32,fill=mel",
+           "m=4,n=5,k=100,in=bf16,out=f32,fill=underflow",
+           "m=4,n=5,k=100,in=f16,fill=underflow",
+           "m=5,n=7,k=64,in=bf16,fill=one_hot,ta=t",
            // epilogues
            "m=5,n=7,k=33,bias=1,act=relu,fill=integer",
            "m=8,n=9,k=40,bias=1,act=gelu_erf,fill=normal",
@@ -178,6 +190,9 @@ std::vector<std::string> clean_cases() {
            "m=8,n=8,k=64,in=f64,fill=wide",
            "m=4,n=5,k=33,in=f64,fill=inf_one",
            "m=4,n=4,k=16,in=f64,fill=subnormal",
+           "m=4,n=5,k=40,in=f64,fill=underflow",
+           "m=4,n=5,k=130,in=f64,fill=post_softmax",
+           "m=5,n=7,k=64,in=f64,fill=one_hot,alpha=-1",
        })
     ids.push_back(std::string("g1:gemm:") + rest);
   return ids;

@@ -18,9 +18,9 @@ constexpr double largest_dim = 1 << 24;
 constexpr std::int64_t default_offset = 10;
 
 /// Rows of activations without `patterns`: one NaN or one huge number is all that a row of random patterns shows.
-constexpr Family families[] = {Family::normal,  Family::uniform,   Family::heavy,    Family::two_level,
-                               Family::nan_one, Family::inf_one,   Family::constant, Family::extreme,
-                               Family::shifted, Family::subnormal, Family::offset,   Family::balanced};
+constexpr Family families[] = {Family::normal,  Family::uniform,  Family::heavy,   Family::two_level, Family::nan_one,
+                               Family::inf_one, Family::constant, Family::extreme, Family::shifted,   Family::subnormal,
+                               Family::offset,  Family::balanced, Family::outlier};
 
 std::vector<Parameter> grammar() {
   using enum ParameterKind;

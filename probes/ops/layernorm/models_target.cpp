@@ -219,7 +219,7 @@ std::vector<std::string> clean_cases() {
                                     "rows=4,n=40,in=f16,kind=rms", "rows=3,n=70,in=f64,stats=1"};
   std::vector<std::string> ids;
   for (const char* fill : {"normal", "uniform", "heavy", "two_level", "nan_one", "inf_one", "constant", "extreme", "shifted",
-                           "subnormal", "offset", "balanced"}) {
+                           "subnormal", "offset", "balanced", "outlier"}) {
     ids.push_back(fmt::format("g1:layernorm:rows=5,n=67,gamma=1,beta=1,stats=1,fill={}", fill));
     ids.push_back(fmt::format("g1:layernorm:{},fill={}", others[ids.size() / 2 % 4], fill));
   }
@@ -227,9 +227,9 @@ std::vector<std::string> clean_cases() {
        {"rows=1,n=1", "rows=3,n=1,gamma=1,beta=1,stats=1", "rows=5,n=1,kind=rms,eps=0,stats=1", "rows=1,n=3,in=f64,gamma=1",
         "rows=4,n=2,eps=0,stats=1", "rows=2,n=128,fill=constant,in=bf16,beta=1,stats=1", "rows=2,n=3000,fill=constant,stats=1",
         "rows=2,n=4096,fill=two_level,stats=1", "rows=4,n=256,fill=balanced,eps=0,stats=1",
-        "rows=4,n=16,fill=offset,offset=16,stats=1", "rows=2,n=1000,fill=offset,offset=20,in=f64,stats=1",
-        "rows=2,n=1000,fill=offset,offset=4,stats=1,eps=0", "rows=3,n=500,fill=offset,offset=8,in=bf16,out=f32,stats=1",
-        "rows=4,n=33,padx=3,pady=2,off=1,gamma=1,beta=1,stats=1"})
+        "rows=4,n=16,fill=offset,offset=16,stats=1", "rows=4,n=384,fill=outlier,gamma=1,beta=1,stats=1",
+        "rows=2,n=1000,fill=offset,offset=20,in=f64,stats=1", "rows=2,n=1000,fill=offset,offset=4,stats=1,eps=0",
+        "rows=3,n=500,fill=offset,offset=8,in=bf16,out=f32,stats=1", "rows=4,n=33,padx=3,pady=2,off=1,gamma=1,beta=1,stats=1"})
     ids.push_back(std::string("g1:layernorm:") + rest);
   return ids;
 }

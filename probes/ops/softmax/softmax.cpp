@@ -52,7 +52,8 @@ Operand matrix(std::string role, DType t, Access access, std::int64_t rows, std:
 }
 
 bool has_own_scale(Family f) {
-  return f == Family::dyadic || f == Family::one_hot || f == Family::constant || f == Family::extreme || f == Family::shifted;
+  return f == Family::dyadic || f == Family::one_hot || f == Family::constant || f == Family::extreme || f == Family::shifted ||
+         f == Family::vanishing;
 }
 
 Problem problem(const CaseId& id) {
@@ -82,6 +83,7 @@ Problem problem(const CaseId& id) {
       .family = family, .outer_axis = 0, .inner_axis = 1, .exponent = std::countr_zero(static_cast<std::uint64_t>(sigma))};
   p.fills = {logits, logits};
   if (family == Family::nan_one || family == Family::inf_one) p.leans_on.push_back(Convention::nan_propagates);
+  if (underflows(family)) p.leans_on.push_back(Convention::keeps_subnormals);
   if (family == Family::all_masked) p.leans_on.push_back(Convention::masked_row);
   p.seed = static_cast<std::uint64_t>(id.integer("seed"));
   p.repeat = id.integer("repeat");

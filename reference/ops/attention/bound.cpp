@@ -88,8 +88,10 @@ Bound attention_bound(const Expected& e, const Arithmetic& a, std::int64_t d, bo
       if (exchangeable) b.iid[i] = b.hard[i];
       continue;
     }
-    const double absolute = (l.n + 2) * (smallest_subnormal(a.accumulator) + t.weight_absolute) * e.largest_input;
-    const double cap = o + e.largest_input;  // a mean of values, whatever the weights
+    // Products with V, rescaled sums and the division underflow by half a step each, weights by half a step times a value.
+    const double step = smallest_subnormal(a.accumulator);
+    const double absolute = (l.n + 2) * step + l.n * (step / 2 + t.weight_absolute) * e.further[largest_value][r];
+    const double cap = o + e.further[largest_value][r];  // a mean of values, whatever the weights
     const auto finish = [&](double error) {
       error = std::min(error, cap) + absolute;
       return error + t.u_out * (o + error) + t.output_absolute;
