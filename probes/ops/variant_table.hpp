@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +16,12 @@
 #include "probes/ops/op.hpp"
 
 namespace assay {
+
+/// What hardware that flushes makes of a number.
+template <class T>
+T flushed(T v) {
+  return std::fabs(v) < std::numeric_limits<T>::min() ? T{0} : v;
+}
 
 template <class Row>
 using MakeCall = std::function<std::unique_ptr<Call>(const Problem&, const Row&)>;

@@ -226,7 +226,8 @@ void add_precision(std::vector<Fault>& t) {
                .cases = both("m=16,n=24,k=64,in=f16,out=f32"),
                .sums = [](const Work& w) { return narrow_accumulator(w, DType::f16, 1); }});
   // Small integers survive every conversion: the exact fill that shows it has 13-bit operands.
-  const std::vector<std::string> wide = {"g1:gemm:m=48,n=40,k=256,fill=reveal", "g1:gemm:m=48,n=40,k=256,fill=normal"};
+  const std::vector<std::string> wide = {"g1:gemm:m=48,n=40,k=256,fill=reveal", "g1:gemm:m=48,n=40,k=256,fill=normal",
+                                         "g1:gemm:m=48,n=40,k=256,fill=one_hot"};
   t.push_back({.name = "operands_tf32",
                .what = "fp32 operands are rounded to TF32 (nearest even)",
                .cases = wide,
@@ -284,7 +285,7 @@ void add_conventions(std::vector<Fault>& t) {
                .operands = [](Work& w) { convert_operands(w, [](double x) { return std::isnan(x) ? 0.0 : x; }); }});
   t.push_back({.name = "subnormals_flushed",
                .what = "subnormal operands and results become 0",
-               .cases = {"g1:gemm:m=16,n=12,k=32,fill=subnormal"},
+               .cases = {"g1:gemm:m=16,n=12,k=32,fill=subnormal", "g1:gemm:m=16,n=12,k=32,fill=underflow"},
                .operands =
                    [](Work& w) {
                      for (double& x : w.a) x = flushed(w, x);
