@@ -32,6 +32,7 @@ enum class Flaw {
   edge_repeated,
   weights_read_channels_first,
   nan_swallowed,
+  subnormals_flushed,
   channel_tail_lost,
   batch_tail_repeated,
   accumulator_16_bits,
@@ -94,6 +95,10 @@ std::vector<Fault> all_faults() {
        "nan_swallowed",
        "NaN in the signal is treated as zero",
        {op + "cin=3,cout=4,l=9,k=3,padl=1,padr=1,fill=nan_one", op + "cin=1,cout=1,l=4,k=1,fill=nan_one"}},
+      {Flaw::subnormals_flushed,
+       "subnormals_flushed",
+       "subnormal operands and results become 0",
+       {op + "cin=11,cout=6,l=20,k=3,fill=subnormal", op + "cin=11,cout=6,l=20,k=3,fill=underflow"}},
       {Flaw::channel_tail_lost,
        "channel_tail_lost",
        "input channels beyond a multiple of 8 are left out",
@@ -143,6 +148,9 @@ class PlantedCall final : public assay::Call {
       if (first_weights_.empty()) first_weights_.assign(in.w.begin(), in.w.end());
       in.w.assign(first_weights_.begin(), first_weights_.end());
     }
+    if (has(Flaw::subnormals_flushed))
+      for (auto* operand : {&in.x, &in.w})
+        for (T& v : *operand) v = flushed(v);
     std::vector<T> y;
     for (std::int64_t b = 0; b < c.n; ++b)
       for (std::int64_t o = 0; o < c.cout; ++o)
@@ -185,7 +193,8 @@ class PlantedCall final : public assay::Call {
         sum = rounded(sum + product, Flaw::accumulator_16_bits);
         if (has(Flaw::doubled_tap) && t == chosen) sum += product;
       }
-    return with_bias(in, o, sum);
+    const T result = with_bias(in, o, sum);
+    return has(Flaw::subnormals_flushed) ? flushed(result) : result;
   }
 
   template <class T>
