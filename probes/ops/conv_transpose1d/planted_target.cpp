@@ -43,6 +43,7 @@ enum class Flaw {
   accumulator_in_bf16,
   operands_in_bf16,
   nan_swallowed,
+  subnormals_flushed,
   row_gap_ignored,
   gap_written,
 };
@@ -102,6 +103,10 @@ std::vector<Fault> all_faults() {
        "nan_swallowed",
        "NaN counts as 0",
        {op + square + ",fill=nan_one", op + "cin=1,cout=3,l=4,k=2,fill=nan_one"}},
+      {Flaw::subnormals_flushed,
+       "subnormals_flushed",
+       "subnormal operands and results become 0",
+       {op + square + ",fill=subnormal", op + square + ",fill=underflow"}},
       {Flaw::row_gap_ignored, "row_gap_ignored", "rows of X are read as if nothing lay between them", both(sums + ",gapx=3")},
       {Flaw::gap_written, "gap_written", "the element behind each row of Y but the last is overwritten",
        both(sums + ",gapy=2")},
@@ -210,6 +215,7 @@ class PlantedCall final : public assay::Call {
       for (T& v : *operand) {
         if (has(Flaw::nan_swallowed) && std::isnan(v)) v = 0;
         if (has(Flaw::operands_in_bf16)) v = narrowed(v);
+        if (has(Flaw::subnormals_flushed)) v = flushed(v);
       }
     const Place to = place_y(call_);
     std::vector<double> sums;
@@ -218,7 +224,8 @@ class PlantedCall final : public assay::Call {
         const std::vector<T> y = row(d, b, channel);
         for (std::int64_t t = 0; t < call_.lout; ++t) {
           std::byte* const at = y_element(problem_, call_, images_, to.at(b, channel, t));
-          double v = static_cast<double>(y[static_cast<std::size_t>(t)]);
+          const T result = y[static_cast<std::size_t>(t)];
+          double v = static_cast<double>(has(Flaw::subnormals_flushed) ? flushed(result) : result);
           sums.push_back(v);
           if (has(Flaw::stale_accumulator) && !first_sums_.empty()) v += first_sums_[sums.size() - 1];
           if (has(Flaw::added_to_output)) v += decode(call_.out, load_bits(call_.out, at));
