@@ -34,6 +34,7 @@ enum class Flaw {
   bias_of_head_0,
   bias_lost,
   nan_swallowed,
+  subnormals_flushed,
   width_tail_lost,
   value_width,
   lse_without_max,
@@ -90,6 +91,10 @@ std::vector<Fault> all_faults() {
        "nan_swallowed",
        "a NaN in the bias counts as 0",
        {bias + ",fill=nan_one", op + "sq=3,skv=5,d=16,bias=shared,fill=nan_one"}},
+      {Flaw::subnormals_flushed,
+       "subnormals_flushed",
+       "subnormal values and results are 0",
+       {plain + ",fill=subnormal", half + ",fill=subnormal", wide + ",fill=subnormal"}},
       {Flaw::width_tail_lost,
        "width_tail_lost",
        "what exceeds a multiple of 8 in d is missing from the scores",
@@ -150,7 +155,10 @@ class PlantedCall final : public assay::Call {
     for (std::int64_t e = 0; e < call_.b; ++e)
       for (std::int64_t h = 0; h < call_.hq; ++h) {
         const std::int64_t shared = has(Flaw::heads_interleaved) ? h % call_.hkv : call_.kv_head(h);
-        const std::vector<T> keys = k.head<T>(e, shared, 0, call_.skv), values = v.head<T>(e, shared, 0, call_.skv);
+        const std::vector<T> keys = k.head<T>(e, shared, 0, call_.skv);
+        std::vector<T> values = v.head<T>(e, shared, 0, call_.skv);
+        if (has(Flaw::subnormals_flushed))
+          for (T& value : values) value = flushed(value);
         for (std::int64_t i = 0; i < call_.sq; ++i) {
           q.read(e, h, i, 0, call_.d, row.data());
           const T lse = one_query(scores(e, h, i, row, keys), values, acc);
