@@ -30,6 +30,7 @@ enum class Flaw {
   stale_sum,
   sentinel,
   nan_swallowed,
+  subnormals_flushed,
   wrong_row,
   stride_ignored,
   tail_unwritten,
@@ -83,6 +84,10 @@ std::vector<Fault> all_faults() {
        "nan_swallowed",
        "NaN is treated as -Inf",
        {op + "rows=8,n=33,fill=nan_one", op + "rows=1,n=5,fill=nan_one"}},
+      {Flaw::subnormals_flushed,
+       "subnormals_flushed",
+       "exponentials and results below the smallest normal number are 0",
+       {op + "rows=4,n=67,fill=vanishing", op + "rows=4,n=67,in=f64,fill=vanishing"}},
       {Flaw::wrong_row, "wrong_row", "one row holds the result of its neighbour", {plain, peaked, wide}},
       {Flaw::stride_ignored, "stride_ignored", "rows are read n elements apart, whatever the stride", {plain + ",padx=3"}},
       {Flaw::tail_unwritten,
@@ -150,7 +155,7 @@ class PlantedCall final : public assay::Call {
   T exponential(T v) const {
     T e = has(Flaw::fast_exp) ? std::exp2(v * static_cast<T>(1.4426950408889634)) : std::exp(v);
     if (has(Flaw::rounded_exponentials)) e = static_cast<T>(round_to(DType::bf16, static_cast<double>(e)));
-    return e;
+    return has(Flaw::subnormals_flushed) ? flushed(e) : e;
   }
 
   template <class T>
@@ -197,7 +202,7 @@ class PlantedCall final : public assay::Call {
     const T log_sum = std::log(sum);
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (!call_.log)
-        y[i] /= sum;
+        y[i] = has(Flaw::subnormals_flushed) ? flushed(y[i] / sum) : y[i] / sum;
       else if (has(Flaw::shifted_log_sum))
         y[i] = x[i] - (max + log_sum);
       else if (has(Flaw::log_of_softmax))
