@@ -49,6 +49,7 @@ struct Task {
   const std::vector<std::int64_t>& rows;
   const Operands& operands;
   bool wide, magnitudes, fp32_magnitudes, serial;
+  double lift;
 };
 
 void check_sizes(const Gemm& g, const std::vector<std::int64_t>& rows) {
@@ -199,9 +200,14 @@ bool fp32_magnitudes_suffice(const Gemm& g, const Operands& o) {
   return least >= 0x1p-60 && largest * largest * static_cast<double>(g.k) <= 0x1p120;
 }
 
+/// Factor on sums of products whose low parts would fall below fp64's subnormals; exact, since Dot2 multiplies A by it.
+double lift_of(const Operands& o) {
+  return o.largest_a * o.largest_b < 0x1p-900 && o.largest_a < 0x1p300 && o.largest_b < 0x1p300 ? 0x1p600 : 1;
+}
+
 /// Dot2 (Ogita, Rump & Oishi 2005) of one block: every product and sum keeps its rounding error, those are added apart.
 /// 16 columns at a time stay in registers; the panel of B is packed, padded with zeros.
-void dot2_block(const Gemm& g, const Operands& o, const Block& k, Matrix<double>& hi, Matrix<double>& lo) {
+void dot2_block(const Gemm& g, const Operands& o, double lift, const Block& k, Matrix<double>& hi, Matrix<double>& lo) {
   constexpr int width = 16;
   std::vector<double> panel(g.k * width);
   for (std::int64_t j = 0; j < k.columns; j += width) {
@@ -214,7 +220,7 @@ void dot2_block(const Gemm& g, const Operands& o, const Block& k, Matrix<double>
       double sum[width] = {}, error[width] = {};
       for (std::int64_t l = 0; l < g.k; ++l)
         for (int x = 0; x < width; ++x) {
-          const DoubleDouble p = two_product(a[l], panel[l * width + x]);
+          const DoubleDouble p = two_product(a[l] * lift, panel[l * width + x]);
           const DoubleDouble s = two_sum(sum[x], p.hi);
           sum[x] = s.hi;
           error[x] += p.lo + s.lo;
@@ -246,21 +252,21 @@ void finish_element(const Task& t, const Block& k, std::int64_t i, std::int64_t 
   const Operands& o = t.operands;
   const bool dirty = !o.dirty_row.empty() && (o.dirty_row[local] || o.dirty_column[k.batch * g.n + column]);
   if (dirty) sum_abs = sum_sq = std::numeric_limits<double>::quiet_NaN();
-  if (dirty || !std::isfinite(dot.hi)) dot = {plain_dot(g, global, column), 0};
+  if (dirty || !std::isfinite(dot.hi)) dot = {plain_dot(g, global, column) * t.lift, 0};
   const double c = g.beta != 0 ? g.c[global * g.n + column] : 0;
-  const double plain = g.beta != 0 ? g.alpha * dot.hi + g.beta * c : g.alpha * dot.hi;
+  const double down = dot.hi / t.lift, plain = g.beta != 0 ? g.alpha * down + g.beta * c : g.alpha * down;
   e.value[at] = plain;
   if (t.wide) {
     DoubleDouble v = two_product(g.alpha, dot.hi);
     v.lo += g.alpha * dot.lo;
     if (g.beta != 0) {
-      const DoubleDouble q = two_product(g.beta, c), s = two_sum(v.hi, q.hi);
+      const DoubleDouble q = two_product(g.beta, c * t.lift), s = two_sum(v.hi, q.hi);
       v = {s.hi, s.lo + (v.lo + q.lo)};
     }
     v = two_sum(v.hi, v.lo);
     const bool usable = std::isfinite(v.hi) && std::isfinite(v.lo);  // an overflow on the way leaves NaN behind
-    e.value[at] = usable ? v.hi : plain;
-    e.value_lo[at] = usable ? v.lo : 0;
+    e.value[at] = usable ? v.hi / t.lift : plain;
+    e.value_lo[at] = usable ? (v.hi - e.value[at] * t.lift + v.lo) / t.lift : 0;
   }
   if (!t.magnitudes) return;
   e.sum_abs[at] = std::fabs(g.alpha) * sum_abs;
@@ -299,7 +305,7 @@ void compute_block(const Task& t, const Block& k, Panels& b, Expected& e) {
     return MatrixPlace(m.data(), m.rows(), m.cols(), Eigen::OuterStride<>(k.columns));
   };
   Results to{all(hi), all(sum_abs), all(sum_sq)};
-  if (!empty && t.wide) dot2_block(g, t.operands, k, hi, lo);
+  if (!empty && t.wide) dot2_block(g, t.operands, t.lift, k, hi, lo);
   if (!empty) multiply_block(t, k, b, to);
   for (std::int64_t i = 0; i < k.rows; ++i)
     for (std::int64_t j = 0; j < k.columns; ++j)
@@ -326,7 +332,8 @@ Expected gemm(const Gemm& g, bool wide, bool magnitudes, std::vector<std::int64_
   e.largest_input = std::max({1.0, operands.largest_a, operands.largest_b});
   const std::vector<Block> blocks = cut_into_blocks(g, rows);
   const bool serial = static_cast<double>(wanted) * static_cast<double>(g.n) * static_cast<double>(g.k) < serial_products;
-  const Task task{g, rows, operands, wide, magnitudes, fp32_magnitudes_suffice(g, operands), serial};
+  const Task task{
+      g, rows, operands, wide, magnitudes, fp32_magnitudes_suffice(g, operands), serial, wide ? lift_of(operands) : 1};
 #pragma omp parallel if (!serial)
   {
     Panels panels;
