@@ -20,11 +20,13 @@ GemmVersion version_of(std::string_view name) {
   return static_cast<GemmVersion>(place);
 }
 
-std::optional<std::string> refuses(const Problem& p, std::string_view) {
+std::optional<std::string> refuses(const Problem& p, std::string_view version) {
   const Call c = call_of(p);
   if (c.has_epilogue()) return "kernels/gemm.cu has no epilogue";
   if (c.pointer_array) return "kernels/gemm.cu takes batches by stride";
   if (c.in != DType::f64 && c.out == DType::f64) return "kernels/gemm.cu adds in fp32 and stores no fp64";
+  if (version_of(version) == GemmVersion::mma_tf32 && underflows(*parse_family(p.id.word("fill"))))
+    return "TF32 keeps 11 bits of an operand, too few for what subnormal products leave";
   return std::nullopt;
 }
 
