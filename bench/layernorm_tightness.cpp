@@ -58,8 +58,8 @@ int main(int argc, char** argv) {
       for (const std::int64_t n : {1, 2, 3, 7, 33, 128, 512, 1500, 3000, 4096, 32768}) {
         if (n > largest) continue;
         for (const char* fill : {"normal", "uniform", "heavy", "two_level", "constant", "extreme", "shifted", "subnormal",
-                                 "balanced", "offset,offset=1", "offset,offset=4", "offset,offset=7", "offset,offset=10",
-                                 "offset,offset=13", "offset,offset=20"}) {
+                                 "balanced", "outlier", "offset,offset=1", "offset,offset=4", "offset,offset=7",
+                                 "offset,offset=10", "offset,offset=13", "offset,offset=20"}) {
           if (std::string(formats).find("f16,") != std::string::npos && std::string(fill).find("=20") != std::string::npos)
             continue;
           for (const char* affine : {"", ",gamma=1,beta=1"}) {

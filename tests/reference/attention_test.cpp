@@ -255,3 +255,26 @@ TEST_CASE("whatever the weights, an output is a mean of values: a declaration ca
   const Bound b = reference::attention_bound(e, {.scores = DType::bf16}, 4, true);
   CHECK(b.hard[0] <= std::fabs(e.value[0]) + e.largest_input + 1e-30);
 }
+
+TEST_CASE("subnormal values keep their magnitudes: a power of two on V is one on value, sums and bound, but for underflow") {
+  for (const bool exchangeable : {false, true}) {
+    Sample s({.batch = 2, .hq = 2, .hkv = 2, .sq = 3, .skv = 40, .d = 8, .dv = 5, .scale = 0.25, .exchangeable = exchangeable});
+    s.fill(Family::normal, DType::f32, 3);
+    const Expected whole = reference::attention(s.view())[0];
+    for (double& v : s.v) v *= 0x1p-133;  // all below 2^-126
+    const Expected tiny = reference::attention(s.view())[0];
+    const Bound of_whole = reference::attention_bound(whole, {}, 8, exchangeable),
+                of_tiny = reference::attention_bound(tiny, {}, 8, exchangeable);
+    const double largest = 0x1p-133 * whole.further[reference::largest_value][0];
+    CHECK(tiny.further[reference::largest_value][0] == largest);
+    const double underflow = 42 * 0x1p-149 + 40 * 0x1p-150 * largest;
+    for (std::size_t i = 0; i < whole.value.size(); ++i) {
+      CHECK(tiny.value[i] == doctest::Approx(whole.value[i] * 0x1p-133).epsilon(1e-14).scale(0));
+      CHECK(tiny.sum_abs[i] == doctest::Approx(whole.sum_abs[i] * 0x1p-133).epsilon(1e-14).scale(0));
+      CHECK(tiny.sum_sq[i] == doctest::Approx(whole.sum_sq[i] * 0x1p-266).epsilon(1e-14).scale(0));
+      CHECK(of_tiny.hard[i] == doctest::Approx(of_whole.hard[i] * 0x1p-133 + underflow).epsilon(1e-9).scale(0));
+      if (exchangeable) CHECK(of_tiny.iid[i] == doctest::Approx(of_whole.iid[i] * 0x1p-133 + underflow).epsilon(1e-9).scale(0));
+      CHECK(of_tiny.hard[i] < 0.1 * tiny.sum_abs[i]);  // so that a flush to zero shows
+    }
+  }
+}

@@ -37,8 +37,9 @@ std::vector<double> activations(Family f, DType t, std::int64_t rows, std::int64
   return x;
 }
 
-constexpr Family families[] = {Family::normal,  Family::uniform, Family::heavy,     Family::two_level, Family::constant,
-                               Family::extreme, Family::shifted, Family::subnormal, Family::offset,    Family::balanced};
+constexpr Family families[] = {Family::normal,   Family::uniform,  Family::heavy,   Family::two_level,
+                               Family::constant, Family::extreme,  Family::shifted, Family::subnormal,
+                               Family::offset,   Family::balanced, Family::outlier};
 
 /// fp32, sequential: mean(x^2) - mean^2 or the mean of squared deviations.
 float variance_in_fp32(const std::vector<double>& x, bool one_pass) {
