@@ -83,14 +83,16 @@ std::span<std::byte> Arena::storage(const Region& r) const {
   return {base_ + r.file_offset + r.begin, r.bytes};
 }
 
-MappedRegion::MappedRegion(int fd, const Region& r) : reserved_bytes_(r.pages_bytes + 2 * page_bytes) {
+MappedRegion::MappedRegion(int fd, const Region& r) {
+  const std::size_t margin = std::max(r.pages_bytes, least_margin_bytes);
+  reserved_bytes_ = r.pages_bytes + 2 * margin;
   void* at = mmap(nullptr, reserved_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) throw Unavailable("cannot reserve address space for an operand");
   reserved_ = static_cast<std::byte*>(at);
-  if (mmap(reserved_ + page_bytes, r.pages_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+  if (mmap(reserved_ + margin, r.pages_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
            static_cast<off_t>(r.file_offset)) == MAP_FAILED)
     throw Unavailable("cannot map an operand");
-  image_ = {reserved_ + page_bytes + r.begin, r.bytes};
+  image_ = {reserved_ + margin + r.begin, r.bytes};
 }
 
 MappedRegion::~MappedRegion() {

@@ -13,8 +13,12 @@
 namespace assay {
 
 inline constexpr std::size_t page_bytes = 4096;
-/// Guard bytes on both sides inside the pages; beyond the pages the worker maps nothing, so a far access faults.
+/// Guard bytes on both sides inside the pages.
 inline constexpr std::size_t guard_bytes = 256;
+/// Beyond the pages the worker maps nothing on either side, as far as the operand is long and at least this far: a kernel that
+/// strays by whole rows (BLIS 0.9: 4 KiB beyond the end at k = 1025) must not land in another operand. Address space costs
+/// nothing.
+inline constexpr std::size_t least_margin_bytes = std::size_t{1} << 20;
 
 /// Where one operand's allocation lies in the memfd. [begin, begin + bytes) is the allocation, the rest of the pages is guard.
 struct Region {
@@ -49,7 +53,7 @@ class Arena {
   std::size_t bytes_ = 0, file_bytes_ = 0;
 };
 
-/// The worker's view of one region: its pages with an inaccessible page on either side.
+/// The worker's view of one region: its pages with an inaccessible margin on either side.
 class MappedRegion {
  public:
   MappedRegion(int fd, const Region&);

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <string>
+#include <vector>
 
 #include "probes/ops/op.hpp"
 
@@ -68,6 +70,28 @@ TEST_CASE("judge and worker see the same bytes, and the pages around them cannot
   CHECK(touch(mapped.image().storage - r.begin - 1) == SIGSEGV);
 #endif
 }
+
+#ifndef __SANITIZE_ADDRESS__
+TEST_CASE("a kernel that strays by whole rows, or by the length of an operand, meets no other operand") {
+  for (const std::string id : {"g1:gemm:m=4,n=17,k=1025,place=end", "g1:gemm:m=700,n=700,k=700"}) {
+    CAPTURE(id);
+    const Layout l = lay_out(make_problem(id));
+    Arena arena;
+    arena.reserve(l.total_bytes);
+    std::vector<MappedRegion> mapped;  // as a worker holds them
+    for (const Region& r : l.regions) mapped.emplace_back(arena.fd(), r);
+    for (std::size_t i = 0; i < mapped.size(); ++i) {
+      const Region& r = l.regions[i];
+      std::byte* const first = mapped[i].image().storage - r.begin;
+      for (const std::size_t far :
+           {page_bytes, 2 * page_bytes + 4, std::size_t{64} << 10, least_margin_bytes - 1, r.pages_bytes - 1}) {
+        CHECK(touch(first + r.pages_bytes + far) == SIGSEGV);
+        CHECK(touch(first - 1 - far) == SIGSEGV);
+      }
+    }
+  }
+}
+#endif
 
 TEST_CASE("the arena grows, keeps its file and cannot be shrunk by a worker") {
   Arena arena;
