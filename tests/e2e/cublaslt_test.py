@@ -105,6 +105,17 @@ class Quick(Lt):
         self.assertGreater(chosen[LONG, "cublaslt:heuristic"]["workspace"], 0)
         self.assertIn("splitk=1", chosen[LONG, "cublaslt:workspace=0"]["algorithm"])
 
+    def test_a_workspace_cap_changes_the_choice_and_is_kept_to(self):
+        caps = {"workspace=0": 0, "workspace=1MiB": 1 << 20, "workspace=4MiB": 4 << 20, "heuristic": 32 << 20, "workspace=256MiB": 256 << 20}
+        # Partial sums in fp32 take 2 MiB here, in bf16 1 MiB.
+        self.assert_code(self.lt(["g1:gemm:m=128,n=128,k=256,batch=8,in=bf16"], *caps), 0)
+        plans = {r["variant"]: json.loads(r["plan"]) for r in self.records()}
+        self.assertEqual(plans.keys(), caps.keys())
+        for variant, cap in caps.items():
+            self.assertLessEqual(plans[variant]["workspace"], cap, variant)
+        self.assertEqual({v: p["workspace"] >> 20 for v, p in plans.items()},
+                         {"workspace=0": 0, "workspace=1MiB": 1, "workspace=4MiB": 2, "heuristic": 2, "workspace=256MiB": 2})
+
     def test_a_library_that_does_not_start_is_unavailable_in_one_sentence(self):
         real = next((p for p in ("/usr/local/cuda/lib64/libcublasLt.so.13", "/usr/local/cuda/lib/libcublasLt.so.13")
                      if os.path.exists(p)), None)

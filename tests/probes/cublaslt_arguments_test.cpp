@@ -156,6 +156,21 @@ TEST_CASE("every variant parses, and nothing else does") {
     CHECK_FALSE(parse_lt_mode(wrong).has_value());
 }
 
+TEST_CASE("a workspace cap is the one that the variant names, 32 MiB where it names none, and changes no argument") {
+  const std::size_t mib = std::size_t{1} << 20;
+  CHECK(parse_lt_mode("")->workspace_bytes == 32 * mib);
+  CHECK(parse_lt_mode("algorithm=3")->workspace_bytes == 32 * mib);
+  CHECK(parse_lt_mode("workspace=0")->workspace_bytes == 0);
+  CHECK(parse_lt_mode("workspace=1MiB")->workspace_bytes == mib);
+  CHECK(parse_lt_mode("workspace=4MiB")->workspace_bytes == 4 * mib);
+  CHECK(parse_lt_mode("workspace=256MiB")->workspace_bytes == 256 * mib);
+  for (const char* const wrong : {"workspace=", "workspace=1", "workspace=2MiB", "workspace=32MiB"})
+    CHECK_FALSE(parse_lt_mode(wrong).has_value());
+  const std::string id = "g1:gemm:m=24,n=16,k=600,in=bf16";
+  CHECK(arguments(id, "workspace=1MiB").a == arguments(id).a);
+  CHECK(arguments(id, "workspace=1MiB").compute == arguments(id).compute);
+}
+
 TEST_CASE("the declared arithmetic follows compute type and reduction scheme: a legal split-K in the output type is declared") {
   const std::string bf16 = "g1:gemm:m=8,n=8,k=512,in=bf16";
   const Arithmetic whole = arithmetic(bf16, choice(1, CUBLASLT_REDUCTION_SCHEME_NONE));

@@ -26,7 +26,7 @@ struct Named {
 constexpr Named modes[] = {
     {"heuristic", {}},
     {"order=row", {.row_order = true}},
-    {"workspace=0", {.workspace = false}},
+    {"workspace=0", {.workspace_bytes = 0}},
     {"reduction=none", {.any_reduction = false}},
     {"pedantic", {.compute = Compute::pedantic}},
     {"tf32", {.compute = Compute::tf32}},
@@ -34,6 +34,9 @@ constexpr Named modes[] = {
     {"scales", {.scales = true}},
     {"fast_accum", {.fast_accumulation = true}, true},
     {"fast16bf", {.compute = Compute::fast16bf}, true},
+    {"workspace=1MiB", {.workspace_bytes = std::size_t{1} << 20}, true},
+    {"workspace=4MiB", {.workspace_bytes = std::size_t{4} << 20}, true},
+    {"workspace=256MiB", {.workspace_bytes = std::size_t{256} << 20}, true},
 };
 
 /// N of "rank=N", from `first` to `last`.

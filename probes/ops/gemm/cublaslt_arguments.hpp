@@ -13,12 +13,16 @@
 
 namespace assay::gemm {
 
+/// The largest workspace an algorithm may ask for unless a mode says otherwise: 32 MiB, what NVIDIA recommends for sm_90
+/// (cuBLAS documentation, cublasSetWorkspace), on every device, so that choices can be compared.
+inline constexpr std::size_t lt_workspace_bytes = std::size_t{32} << 20;
+
 /// A variant of the target "cublaslt". Each asks for one thing beyond the first answer of the heuristic.
 struct LtMode {
   enum class Compute : std::uint8_t { standard, pedantic, tf32, f16acc, fast16bf } compute = Compute::standard;
-  bool row_order = false;          // order=row: layouts in CUBLASLT_ORDER_ROW
-  bool workspace = true;           // workspace=0: none
-  bool any_reduction = true;       // reduction=none: no split-K
+  bool row_order = false;                            // order=row: layouts in CUBLASLT_ORDER_ROW
+  std::size_t workspace_bytes = lt_workspace_bytes;  // workspace=0, workspace=4MiB: the most an algorithm may ask for
+  bool any_reduction = true;                         // reduction=none: no split-K
   bool scales = false;             // scales: factors of the fp8 operands, 2 and 1/4, and 2 alpha: the same product
   bool fast_accumulation = false;  // fast_accum: fp8 sums are not promoted now and then
   int rank = 0;                    // rank=N: the heuristic's answer after N better ones
@@ -64,10 +68,6 @@ LtArguments lt_arguments(const Problem&, const LtMode&);
 /// As documented for this compute type and algorithm on a device of this compute capability (90: 9.0).
 Arithmetic lt_arithmetic(const Call&, const LtMode&, const cuda::lt::Choice&, int sm);
 Contract lt_contract(const LtMode&);
-
-/// The largest workspace an algorithm may ask for: 32 MiB, what NVIDIA recommends for sm_90 (cuBLAS documentation,
-/// cublasSetWorkspace), on every device, so that choices can be compared.
-inline constexpr std::size_t lt_workspace_bytes = std::size_t{32} << 20;
 
 /// Largest power of two, at most 256, that divides an address: what an operand promises an algorithm.
 std::uint32_t lt_alignment(std::uint64_t address);

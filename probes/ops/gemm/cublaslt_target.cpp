@@ -159,7 +159,7 @@ class LtCall final : public DeviceCall {
   }
 
   void choose() {
-    const std::size_t most = mode_.workspace ? lt_workspace_bytes : 0;
+    const std::size_t most = mode_.workspace_bytes;
     const std::uint32_t a = alignment(arguments_.a), b = alignment(arguments_.b), c = alignment(arguments_.c);
     std::vector<lt::Choice> choices;
     int wanted = mode_.rank;
