@@ -65,8 +65,8 @@ enum AttentionRow : std::size_t {
 };
 
 /// Bounds of the output and of the log-sum-exp. `d`: length of a score's sum. Bound::iid is set for exchangeable data.
-/// Errors   throws std::invalid_argument without magnitudes, or for an accumulation other than to nearest.
+/// Errors   throws std::invalid_argument without magnitudes.
 Bound attention_bound(const Expected&, const Arithmetic&, std::int64_t d, bool exchangeable);
-Bound log_sum_exp_bound(const Expected&, const Arithmetic&, bool exchangeable);
+Bound log_sum_exp_bound(const Expected&, const Arithmetic&, std::int64_t d, bool exchangeable);
 
 }  // namespace assay::reference

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "reference/inputs.hpp"
+#include "reference/models/tensor_core.hpp"
 
 using namespace assay;
 using assay::reference::Attention;
@@ -238,13 +239,77 @@ TEST_CASE("the bounds of a row are the derived ones") {
   CHECK(attention_bound(e, {.function_ulps_per_x = 1}, 16, true).iid[0] > b.iid[0]);
   const Expected& l = both[1];
   const double m = std::fabs(l.further[row_max][0]), log_sum = l.further[row_log_sum][0], end = 3 * m + 7 * log_sum + 2;
-  const Bound lse = log_sum_exp_bound(l, {}, true);
+  const Bound lse = log_sum_exp_bound(l, {}, 16, true);
   CHECK(lse.hard[0] == doctest::Approx((g + 4 + 6 * (n - 1) / 2 + n + end) * u).epsilon(1e-3));
   CHECK(lse.iid[0] ==
         doctest::Approx((root_g + l.further[mean_argument][0] + 4 + 6 * 4 + 1.5 * std::sqrt(n) + end) * u).epsilon(1e-3));
   CHECK_THROWS_AS(attention_bound(Expected{}, {}, 16, false), std::invalid_argument);
-  CHECK_THROWS_AS(attention_bound(e, {.accumulation = Accumulation::tensor_core, .block = 4, .fraction_bits = 24}, 16, true),
-                  std::invalid_argument);
+}
+
+TEST_CASE("sums cut off on tensor cores stay inside the bound that declares them") {
+  using namespace assay::reference;
+  for (const bool tf32 : {false, true})
+    for (const std::int64_t keys : {1, 3, 40, 700}) {
+      CAPTURE(tf32);
+      CAPTURE(keys);
+      Sample s({.sq = 3, .skv = keys, .d = 64, .dv = 5, .scale = 0.125, .exchangeable = true});
+      s.fill(Family::uniform, tf32 ? DType::f32 : DType::bf16, 7);  // of one sign: nothing cancels what is cut off
+      const std::vector<Expected> both = attention(s.view());
+      const Expected &e = both[0], &lse = both[1];
+      Arithmetic a{.operand = tf32 ? DType::tf32 : DType::bf16,
+                   .operand_rounding = tf32 ? Rounding::toward_zero : Rounding::nearest,
+                   .accumulation = Accumulation::tensor_core,
+                   .block = tf32 ? 4 : 8,
+                   .fraction_bits = 24,
+                   .probabilities = tf32 ? DType::f32 : DType::bf16};
+      const Bound b = attention_bound(e, a, 64, true), of_lse = log_sum_exp_bound(lse, a, 64, true);
+      const auto operand = [&](double x) { return tf32 ? truncate_to(DType::tf32, x) : round_to(DType::bf16, x); };
+      const auto dot = [&](const std::vector<double>& x, const std::vector<double>& y) {
+        const std::int64_t n = std::ssize(x);
+        return tf32 ? models::tensor_core_dot<4, 24>(x.data(), 1, y.data(), 1, n)
+                    : models::tensor_core_dot<8, 24>(x.data(), 1, y.data(), 1, n);
+      };
+      const auto reduced = [&](std::vector<double> x) {
+        for (double& value : x) value = operand(value);
+        return x;
+      };
+      const std::vector<double> q = reduced(s.q), k = reduced(s.k), v = reduced(s.v);
+      double largest = 0;
+      for (std::int64_t i = 0; i < 3; ++i) {
+        std::vector<double> scores, weights;
+        for (std::int64_t j = 0; j < keys; ++j)
+          scores.push_back(dot({q.begin() + i * 64, q.begin() + (i + 1) * 64}, {k.begin() + j * 64, k.begin() + (j + 1) * 64}) /
+                           8);
+        const double top = *std::max_element(scores.begin(), scores.end());
+        float sum = 0;
+        for (const double score : scores) {
+          const float weight = std::exp(static_cast<float>(score - top));
+          sum += weight, weights.push_back(operand(weight));
+        }
+        const double got_lse = static_cast<float>(top) + std::log(sum);
+        CHECK(std::fabs(got_lse - lse.value[static_cast<std::size_t>(i)]) <= of_lse.iid[static_cast<std::size_t>(i)]);
+        for (std::int64_t c = 0; c < 5; ++c) {
+          std::vector<double> column;
+          for (std::int64_t j = 0; j < keys; ++j) column.push_back(v[static_cast<std::size_t>(j * 5 + c)]);
+          const std::size_t at = static_cast<std::size_t>(i * 5 + c);
+          const double got = static_cast<float>(dot(weights, column)) / sum, error = std::fabs(got - e.value[at]);
+          CHECK(error <= b.iid[at]);
+          CHECK(error <= b.hard[at]);
+          largest = std::max(largest, error / b.iid[at]);
+        }
+      }
+      if (tf32)
+        CHECK(largest > 0);
+      else
+        CHECK((keys == 1 ? largest == 0 : largest > 0.1));
+      if (tf32 || keys == 1) continue;
+      // What the sums add is small beside 16-bit weights and results.
+      a.output = DType::bf16;
+      const double cut = attention_bound(e, a, 64, true).iid[0];
+      a.accumulation = Accumulation::nearest;
+      CHECK(cut < 1.5 * attention_bound(e, a, 64, true).iid[0]);
+      CHECK(cut > attention_bound(e, a, 64, true).iid[0]);
+    }
 }
 
 TEST_CASE("whatever the weights, an output is a mean of values: a declaration cannot widen the bound beyond that") {

@@ -399,7 +399,7 @@ Bound bound(const Problem& p, std::size_t output, const Expected& expected, cons
   switch (c.part) {
     case Part::whole:
       return output == 0 ? reference::attention_bound(expected, arithmetic, c.d, is_exchangeable(family))
-                         : reference::log_sum_exp_bound(expected, arithmetic, is_exchangeable(family));
+                         : reference::log_sum_exp_bound(expected, arithmetic, c.d, is_exchangeable(family));
     case Part::probabilities:
       return reference::softmax_bound(expected, arithmetic, false, false);
     case Part::scores: {

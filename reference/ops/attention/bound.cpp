@@ -21,33 +21,62 @@ double growth(double n, double u) {
 struct Terms {
   double u = 0, function = 0;  // of the format computed in; E, the error of exp and log in u
   double enlarged = 1;         // what a declaration adds to the errors of scores and arguments, as a factor
+  // Sums that are cut off err in one direction: where chance would let errors cancel, these take the place of the two above.
+  double sum_u = 0, sum_enlarged = 1;
+  bool cut = false, reduced_operands = false;
   double u_weights = 0, weight_absolute = 0;
   double u_out = 0, output_absolute = 0;
   bool parts_by_lse = false;
   double by_chance = 0, few_rescales = 0, nearest = 0, function_chance = 0;
 };
 
-Terms terms_of(const Expected& e, const Arithmetic& a) {
-  if (a.accumulation != Accumulation::nearest)
-    throw std::invalid_argument("attention bound: only sums rounded to nearest are derived, got " + describe(a));
+/// `d`: terms of a score.
+Terms terms_of(const Expected& e, const Arithmetic& a, std::int64_t d) {
   if (e.further.size() != attention_row_members || e.sum_abs.size() != e.value.size())
     throw std::invalid_argument("attention bound: the expectation has no magnitudes of attention");
   Terms t;
   const double u = unit_roundoff(a.accumulator);
-  t.u = u + (e.value_lo.empty() ? 0x1p-52 : 0x1p-63);  // the reference rounds as well
+  const double reference = e.value_lo.empty() ? 0x1p-52 : 0x1p-63;  // it rounds as well
+  t.nearest = threshold("iid_nearest").value;
+  t.cut = a.accumulation == Accumulation::tensor_core;
+  t.u = t.sum_u = u + reference;
+  if (t.cut) {
+    // A step over b products errs by up to `step` of the magnitudes, so n of them by (n + b) step / b. Where the sums to
+    // nearest have n + 3 roundings, step / b or, for few terms, step / 4 for each covers that; where they have 10 sqrt(n / 6)
+    // by chance, (n + b) / (10 sqrt(1 / 6)) times as much.
+    const double step = (a.block + 1) * std::ldexp(1.0, -a.fraction_bits) + 2 * u;
+    const auto& keys = e.further[key_count];
+    const double longest =
+        std::max(static_cast<double>(d), keys.empty() ? 0.0 : *std::max_element(keys.begin(), keys.end())) + a.block;
+    t.u = std::max(step / a.block, step / 4) + reference;
+    t.sum_u = t.u * std::max(1.0, longest / (t.nearest * std::sqrt(1.0 / 6)));
+  }
   t.function = 2 * a.function_ulps;
   // An argument's share of 2.25 u per unit, a score's of 4 u: docs/numerics.md.
   t.enlarged = 1 + 2 * a.function_ulps_per_x / threshold("softmax_argument").value;
-  if (narrower(a.scores, a.accumulator) && a.scores != DType::f32) t.enlarged += unit_roundoff(a.scores) / (2 * u);
+  t.sum_enlarged = t.enlarged;
+  if (narrower(a.scores, a.accumulator) && a.scores != DType::f32) {
+    t.enlarged += unit_roundoff(a.scores) / (2 * u);
+    t.sum_enlarged = t.enlarged;
+  }
   if (narrower(a.probabilities, a.accumulator) && a.probabilities != DType::f32) {
     t.u_weights = unit_roundoff(a.probabilities);
     t.weight_absolute = smallest_subnormal(a.probabilities) / 2;
+  }
+  // fp32 data that tensor cores multiply: both operands of a score, by up to 2 u |q||k| each way; weights and values.
+  t.reduced_operands = a.operand == DType::tf32;
+  if (t.reduced_operands) {
+    const double u_operand = (a.operand_rounding == Rounding::toward_zero ? 2 : 1) * unit_roundoff(a.operand);
+    // G is at least (d + 3) |scale| |q||k|, by chance at least 10 sqrt(1/3) |scale| |q||k|.
+    t.enlarged += 2.01 * u_operand / ((static_cast<double>(d) + 3) * t.u);
+    t.sum_enlarged += 2.01 * u_operand / (t.nearest * std::sqrt(1.0 / 3) * t.sum_u);
+    t.u_weights += 2 * u_operand, t.weight_absolute += 2 * smallest_subnormal(a.operand);
   }
   if (narrower(a.output, a.accumulator))
     t.u_out = unit_roundoff(a.output), t.output_absolute = smallest_subnormal(a.output) / 2;
   t.parts_by_lse = a.splits > 1;
   t.by_chance = threshold("softmax_additions").value, t.few_rescales = threshold("softmax_rescales").value;
-  t.nearest = threshold("iid_nearest").value, t.function_chance = threshold("attention_function").value;
+  t.function_chance = threshold("attention_function").value;
   return t;
 }
 
@@ -63,7 +92,8 @@ Line line_of(const Expected& e, const Terms& t, std::size_t r) {
   if (l.ties > 0) return {l.n, l.ties, 0, 0, 1};
   l.function = t.function, l.rescales = std::max(0.0, l.n - 1);
   // exp of every argument is off by a factor within exp(+-Z): a quotient of sums of them, first order times exp(2 Z).
-  const double z = t.u * (t.enlarged * e.further[largest_gap][r] + t.function + (t.function + 2) * l.rescales);
+  const double z = std::max(t.u * t.enlarged, t.sum_u * t.sum_enlarged) * e.further[largest_gap][r] +
+                   t.u * (t.function + (t.function + 2) * l.rescales);
   l.amplify = std::exp(2 * z);
   return l;
 }
@@ -71,7 +101,7 @@ Line line_of(const Expected& e, const Terms& t, std::size_t r) {
 }  // namespace
 
 Bound attention_bound(const Expected& e, const Arithmetic& a, std::int64_t d, bool exchangeable) {
-  const Terms t = terms_of(e, a);
+  const Terms t = terms_of(e, a, d);
   const std::size_t count = e.value.size();
   // Rigorous over by-chance error of a score: |q||k| <= sqrt(d R2) makes the latter at least 10 sqrt(1/6) |q||k|.
   const double rigorous = std::max(1.0, (static_cast<double>(d) + 3) / (t.nearest * std::sqrt(1.0 / 6)));
@@ -83,7 +113,8 @@ Bound attention_bound(const Expected& e, const Arithmetic& a, std::int64_t d, bo
     const std::size_t r = i / static_cast<std::size_t>(e.row_length);
     const Line l = line_of(e, t, r);
     const double o = std::fabs(e.value[i]), s = e.sum_abs[i], root = std::sqrt(e.sum_sq[i]), w = e.further[weighted][i];
-    if (l.ties == 1 || (l.ties > 0 && !t.parts_by_lse && std::has_single_bit(static_cast<std::uint64_t>(l.ties)))) {
+    const bool power_of_two = std::has_single_bit(static_cast<std::uint64_t>(l.ties));
+    if (!t.reduced_operands && (l.ties == 1 || (l.ties > 0 && !t.cut && !t.parts_by_lse && power_of_two))) {
       b.hard[i] = std::fabs(round_to(a.output, e.value[i]) - e.value[i]);  // the rounded truth, bit for bit
       if (exchangeable) b.iid[i] = b.hard[i];
       continue;
@@ -110,19 +141,19 @@ Bound attention_bound(const Expected& e, const Arithmetic& a, std::int64_t d, bo
     const double rescales = std::min(l.rescales, t.few_rescales);
     const double chance =
         parts * (root + o) +
-        l.amplify * t.u *
-            (t.enlarged * (std::sqrt(w) + o * e.further[root_gap_of][r]) +
-             (t.function_chance * l.function + (l.function + 2) * rescales) * (root + o * e.further[root_sum][r])) +
-        t.nearest * t.u * std::sqrt((l.n + 8) * (o * o / 3 + root * root / 6) + 2 * root * root + o * o) +
-        t.u * o * (t.by_chance * std::sqrt(l.n) + 6) +
+        l.amplify *
+            (t.sum_u * t.sum_enlarged * (std::sqrt(w) + o * e.further[root_gap_of][r]) +
+             t.u * (t.function_chance * l.function + (l.function + 2) * rescales) * (root + o * e.further[root_sum][r])) +
+        t.nearest * t.sum_u * std::sqrt((l.n + 8) * (o * o / 3 + root * root / 6) + 2 * root * root + o * o) +
+        t.sum_u * o * (t.by_chance * std::sqrt(l.n) + 6) +
         std::min(t.u_weights * (s + o), threshold("attention_weights").value * t.u_weights * root + 2 * t.u_weights * o);
     b.iid[i] = std::min(b.hard[i], finish(chance));
   }
   return b;
 }
 
-Bound log_sum_exp_bound(const Expected& e, const Arithmetic& a, bool exchangeable) {
-  const Terms t = terms_of(e, a);
+Bound log_sum_exp_bound(const Expected& e, const Arithmetic& a, std::int64_t d, bool exchangeable) {
+  const Terms t = terms_of(e, a, d);
   const std::size_t count = e.value.size();
   Bound b;
   b.hard.resize(count);
@@ -136,8 +167,14 @@ Bound log_sum_exp_bound(const Expected& e, const Arithmetic& a, bool exchangeabl
     const double scores = exact ? 0 : t.enlarged * e.further[mean_gap_of][r] + l.function;
     b.hard[r] = l.amplify * t.u * (scores + (l.function + 2) * l.rescales / 2) + growth(l.n, t.u) + end;
     if (!exchangeable) continue;
-    const double chance = exact ? 0 : t.enlarged * (e.further[root_gap_of][r] + e.further[mean_argument][r]) + l.function;
-    b.iid[r] = std::min(b.hard[r], l.amplify * t.u * (chance + (l.function + 2) * std::min(l.rescales, t.few_rescales)) +
+    // Scores that all err in one direction shift the result: nothing averages.
+    if (t.cut || t.reduced_operands) {
+      b.iid[r] = b.hard[r];
+      continue;
+    }
+    const double by_chance =
+        exact ? 0 : t.u * (t.enlarged * (e.further[root_gap_of][r] + e.further[mean_argument][r]) + l.function);
+    b.iid[r] = std::min(b.hard[r], l.amplify * (by_chance + t.u * (l.function + 2) * std::min(l.rescales, t.few_rescales)) +
                                        t.u * t.by_chance * std::sqrt(l.n) + end);
   }
   return b;
