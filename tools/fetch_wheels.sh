@@ -6,6 +6,7 @@
 #   tools/fetch_wheels.sh --large    also those inside big wheels (another 195 MB)
 #   tools/fetch_wheels.sh --cuda     headers and run-time compiler of CUDA 12.8, NVML headers of 13 (90 MB), and nothing else
 #   tools/fetch_wheels.sh --cublas   headers and libraries of cuBLAS 12.8 (600 MB), and nothing else
+#   tools/fetch_wheels.sh --cudnn    a cuDNN 9.28 for CUDA 13 (520 MB, 900 MB unpacked), and nothing else
 #   tools/fetch_wheels.sh --frontend headers of cudnn-frontend (2 MB), with which the cuDNN part of assay is built
 #   tools/fetch_wheels.sh --list     the library files that are in the cache now
 # Exit code: 0 everything asked for is there, 1 something could not be fetched.
@@ -34,6 +35,11 @@ cublas='
 nvidia-cublas-cu12 12.8.4.1 8ac4e771d5a348c551b2a426eda6193c19aa630236b418086020df5ba9667142 nvidia/cublas headers-and-libraries-of-cuBLAS-12.8
 '
 
+# To compare what two versions of cuDNN plan.
+cudnn='
+nvidia-cudnn-cu13 9.28.1.4 a54f205b1db1f2895d99f398754db1369816f0569dd459731f925635cf7b65ec nvidia/cudnn/lib cuDNN-9.28.1
+'
+
 # Headers only; MIT, and since 1.32 Apache-2.0 and MIT.
 frontend='
 nvidia-cudnn-frontend 1.32.0 c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0 include headers-of-cudnn-frontend
@@ -47,6 +53,7 @@ wanted=$small
 if [ "${1:-}" = --large ]; then wanted=$small$large; fi
 if [ "${1:-}" = --cuda ]; then wanted=$cuda; fi
 if [ "${1:-}" = --cublas ]; then wanted=$cublas; fi
+if [ "${1:-}" = --cudnn ]; then wanted=$cudnn; fi
 if [ "${1:-}" = --frontend ]; then wanted=$frontend; fi
 
 # fetch PACKAGE VERSION SHA256 MEMBER: the member's files end up in $cache/PACKAGE-VERSION/{lib,include}.
@@ -79,7 +86,8 @@ with zipfile.ZipFile(wheel) as z:
         # Wheels hold no links: libdnnl.so, .so.3 and .so.3.2 are three copies of one file.
         module = member == "safetensors" and rest.name in ("__init__.py", "_safetensors_rust.abi3.so")
         nvrtc = rest.name.startswith("libnvrtc") and ".alt." not in rest.name
-        if kind == "lib" and not rest.name.endswith((".so.2", ".so.3")) and not nvrtc and not module and not rest.name.startswith("libcublas"):
+        other = rest.name.startswith(("libcublas", "libcudnn"))
+        if kind == "lib" and not rest.name.endswith((".so.2", ".so.3")) and not nvrtc and not module and not other:
             continue
         to = target / rest if rest.parts[0] == kind else target / kind / rest
         to.parent.mkdir(parents=True, exist_ok=True)

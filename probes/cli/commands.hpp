@@ -64,7 +64,8 @@ void add_finished_commands(CLI::App&, int& code);
 /// What cuDNN would offer for cases on a device that is not here.
 struct PlanArguments {
   std::string arch, cudnn, level = "quick";
-  bool level_given = false, json = false, quick_look = false;
+  bool level_given = false, json = false, quick_look = false, no_guards = false;
+  int plans = -1;
   std::vector<std::string> ops, cases, tags, libraries;
 };
 int plan(const PlanArguments&);

@@ -136,6 +136,10 @@ int dispatch(int argc, char** argv) {
   plan_cmd->add_option("--case", plan_args.cases, "exactly this case id (repeatable); without --level nothing else is planned");
   plan_cmd->add_option("--libraries", plan_args.libraries, "as in run");
   plan_cmd->add_flag("--list-only", plan_args.quick_look, "do not make the candidates plans: faster, workspace unknown");
+  plan_cmd->add_option("--plans", plan_args.plans, "make only the first N candidates of each graph plans (default: all)")
+      ->check(CLI::Range(1, 1000));
+  plan_cmd->add_flag("--no-guards", plan_args.no_guards,
+                     "skip the checks by which cudnn-frontend keeps users from defects of a version or device");
   plan_cmd->add_flag("--json", plan_args.json, "everything, as JSON; plan diff compares two of them");
   plan_cmd->require_subcommand(0, 1);
   std::string plan_a, plan_b;

@@ -139,14 +139,22 @@ std::string counts(const json& entry) {
   return out;
 }
 
-/// Every candidate of one case.
+/// The case and, where it is several graphs, which of them.
+std::string title(const json& entry) {
+  std::string out = entry.at("case");
+  if (entry.contains("graph")) out += fmt::format(" (graph {} of {})", entry["graph"].get<int>(), entry["graphs"].get<int>());
+  return out;
+}
+
+/// Every candidate of one graph.
 void print_whole(const json& entry) {
-  fmt::print("{}\n", entry.at("case").get<std::string>());
+  fmt::print("{}\n", title(entry));
   if (entry.contains("refused")) return fmt::print("  refused: {}\n", entry["refused"].get<std::string>());
   if (entry.contains("error")) return fmt::print("  ERROR: {}\n", entry["error"].get<std::string>());
   fmt::print("  {} engines numbered; candidates: {}\n", entry.at("engines").get<int>(), counts(entry));
   if (entry.contains("silent"))
     for (const auto& [mode, why] : entry["silent"].items()) fmt::print("  {}: {}\n", mode, why.get<std::string>());
+  if (entry.contains("guard")) fmt::print("  passed: {}\n", entry["guard"].get<std::string>());
   if (entry.at("candidates").empty()) return;
   fmt::print("  {:<44} {:<14} {:<9} {:>12}  {}\n", "engine and knobs", "rank in", "state", "workspace", "notes");
   for (std::size_t i = 0; i < entry.at("candidates").size(); ++i) {
@@ -161,7 +169,7 @@ void print_whole(const json& entry) {
   }
 }
 
-/// One line for one case: what heuristic A would take.
+/// One line for one graph: what heuristic A would take.
 void print_line(const json& entry) {
   std::string said;
   if (entry.contains("refused")) {
@@ -179,7 +187,7 @@ void print_line(const json& entry) {
       said += fmt::format("; first {}, workspace {}, {}", c["name"].get<std::string>(), workspace(c), notes(c));
     }
   }
-  fmt::print("{}\n  {}\n", entry.at("case").get<std::string>(), said);
+  fmt::print("{}\n  {}\n", title(entry), said);
 }
 
 }  // namespace
@@ -188,7 +196,8 @@ int plan(const PlanArguments& args) {
   if (const std::string why = cudnn::absent(); !why.empty()) throw LibraryError(why);
   const json device = find_device(args.arch);
   PlanSet set = find_files(args);
-  set.sm = device.at("sm"), set.device = device.at("properties").dump(), set.finalise = !args.quick_look;
+  set.sm = device.at("sm"), set.device = device.at("properties").dump(), set.plans = args.quick_look ? 0 : args.plans;
+  set.guards = !args.no_guards;
   std::vector<std::string> ids;
   for (const ListedCase& c :
        select_cases({args.cases.empty() || args.level_given ? args.level : "", args.ops, args.tags, {}, args.cases}))
@@ -198,7 +207,7 @@ int plan(const PlanArguments& args) {
   int refused = 0, errors = 0, without = 0;
   const json cases = plan_cases(set, ids, version, [&](const json& entry) {
     refused += entry.contains("refused"), errors += entry.contains("error");
-    if (entry.contains("candidates") && (set.finalise ? planned(entry) == 0 : entry["candidates"].empty())) ++without;
+    if (entry.contains("candidates") && (set.plans != 0 ? planned(entry) == 0 : entry["candidates"].empty())) ++without;
     if (!args.json) (whole ? print_whole : print_line)(entry);
   });
   if (args.json) {
@@ -228,9 +237,15 @@ json plan_output(const std::string& path) {
   return j;
 }
 
-std::map<std::string, json> by_key(const json& list, const char* key) {
+std::map<std::string, json> by_title(const json& entries) {
   std::map<std::string, json> out;
-  for (const json& entry : list) out[entry.at(key).get<std::string>()] = entry;
+  for (const json& entry : entries) out[title(entry)] = entry;
+  return out;
+}
+
+std::map<std::string, json> by_name(const json& candidates) {
+  std::map<std::string, json> out;
+  for (const json& c : candidates) out[c.at("name").get<std::string>()] = c;
   return out;
 }
 
@@ -253,7 +268,7 @@ std::vector<std::string> differences(const json& a, const json& b) {
   for (const char* mode : {"A", "B", "fallback"})
     if (first_choice(a, mode) != first_choice(b, mode))
       out.push_back(fmt::format("first of {}: {} | {}", mode, first_choice(a, mode), first_choice(b, mode)));
-  const auto in_a = by_key(a["candidates"], "name"), in_b = by_key(b["candidates"], "name");
+  const auto in_a = by_name(a["candidates"]), in_b = by_name(b["candidates"]);
   for (const auto& [name, c] : in_a) {
     const auto other = in_b.find(name);
     if (other == in_b.end()) {
@@ -278,7 +293,7 @@ int plan_diff(const std::string& path_a, const std::string& path_b) {
   for (const char* key : {"cudnn", "front end", "device", "sm"})
     if (a.value(key, json()) != b.value(key, json()))
       fmt::print("{}: {} | {}\n", key, a.value(key, json()).dump(), b.value(key, json()).dump());
-  const auto in_a = by_key(a["cases"], "case"), in_b = by_key(b["cases"], "case");
+  const auto in_a = by_title(a["cases"]), in_b = by_title(b["cases"]);
   int different = 0, same = 0;
   for (const auto& [id, entry] : in_a) {
     const auto other = in_b.find(id);
@@ -290,7 +305,7 @@ int plan_diff(const std::string& path_a, const std::string& path_b) {
   }
   for (const auto& [id, entry] : in_b)
     if (!in_a.contains(id)) ++different, fmt::print("{}\n  not asked | planned\n", id);
-  fmt::print("{} cases differ, {} are the same\n", different, same);
+  fmt::print("{} graphs differ, {} are the same\n", different, same);
   return different == 0 ? 0 : 1;
 }
 

@@ -25,14 +25,17 @@ std::string front_end_version() {
 const Library& Library::open(const std::string&, const std::string&) {
   refuse();
 }
-Graph::Graph(const Library&, const Description&, int, const std::string&) {
+Graph::Graph(const Library&, const Description&, int, const std::string&, Guards) {
   refuse();
 }
-Graph::Graph(const Library&, const Description&, int) {
+Graph::Graph(const Library&, const Description&, int, Guards) {
   refuse();
 }
 Graph::~Graph() = default;
 Graph::Graph(Graph&&) noexcept = default;
+const std::string& Graph::passed_guard() const {
+  refuse();
+}
 std::string Graph::json() const {
   refuse();
 }

@@ -18,6 +18,12 @@ void Description::add(Step s) {
   steps.push_back(std::move(s));
 }
 
+std::vector<const Description*> Description::chain() const {
+  std::vector<const Description*> out = {this};
+  for (const Description& d : next) out.push_back(&d);
+  return out;
+}
+
 std::string key(const Description& d) {
   std::string out;
   for (const Tensor& t : d.tensors)
@@ -29,6 +35,7 @@ std::string key(const Description& d) {
                        fmt::join(s.outputs, ","), s.pad_left, s.pad_right, s.stride, s.dilation, a.scale, a.bias,
                        a.query_lengths, a.key_lengths, a.bottom_right, a.left.value_or(-1), a.right.value_or(-1));
   }
+  for (const Description& then : d.next) out += "then\n" + key(then);
   return out;
 }
 

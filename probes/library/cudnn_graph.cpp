@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "probes/library/cudnn_unguarded.hpp"
 #include "probes/library/opened.hpp"
 
 namespace cudnn_frontend {
@@ -38,6 +39,11 @@ std::string one_line(std::string text) {
     if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
   while (!out.empty() && out.back() == ' ') out.pop_back();
   return out;
+}
+
+/// A check of the front end itself, made before cuDNN is asked.
+std::string front_end_says(const std::string& message) {
+  return "cudnn-frontend " + front_end_version() + " refuses it before cuDNN is asked: " + one_line(message);
 }
 
 /// A status of cuDNN that says "not this problem", by the name the front end puts into its messages. 3000 to 3999 are
@@ -157,6 +163,9 @@ struct OpenGraph : fe::graph::Graph {
   fe::OperationGraph_v8& operations() { return *operation_graph; }
   fe::graph::Execution_plan_list& plan_list() { return plans; }
   const fe::graph::Execution_plan_list& plan_list() const { return plans; }
+  void drop_guards() {
+    for (auto& step : sub_nodes) step = std::make_shared<Unguarded>(step, context);
+  }
 };
 
 /// Turns a description into calls of the front end.
@@ -218,6 +227,8 @@ class Builder {
                                             .set_dilation({1, s.dilation})));
       case Op::matmul:
         return output(s, 0, graph_.matmul(input(s, 0), input(s, 1), fe::graph::Matmul_attributes()));
+      case Op::copy:
+        return pointwise(s, Pointwise::IDENTITY);
       case Op::add:
         return pointwise(s, Pointwise::ADD);
       case Op::subtract:
@@ -335,7 +346,7 @@ struct Graph::Parts {
   OpenGraph graph;
   std::shared_ptr<fe::DeviceProperties> properties;
   cudnnHandle_t handle = nullptr;
-  std::string text;
+  std::string text, passed_guard;
   std::vector<Candidate> candidates;
 
   Parts(const Description& d, int sm) {
@@ -344,16 +355,40 @@ struct Graph::Parts {
     graph.set_io_data_type(fe::DataType_t::FLOAT)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
-    const Builder builder(graph, d);
+    try {
+      const Builder builder(graph, d);
+    } catch (const Refused&) {
+      throw;
+    } catch (const Error&) {
+      throw;
+    } catch (const std::runtime_error& e) {
+      throw Refused(front_end_says(e.what()));  // it has no implementation for these attributes
+    }
   }
 
-  void lower() {
-    check(graph.validate(), "checking the graph");
+  /// What the front end's checks say of it; empty: nothing. With the guards off another graph of the same description is
+  /// asked: one that was refused cannot be gone on with.
+  static std::string guard(OpenGraph& graph) {
+    fe::error_t e = graph.validate();
+    if (e.get_code() == fe::error_code_t::GRAPH_NOT_SUPPORTED) return front_end_says(e.get_message());
+    check(e, "checking the graph");
+    return {};
+  }
+
+  void lower(const Description& d, int sm, Guards guards) {
+    if (guards == Guards::off) {
+      Parts checked(d, sm);
+      passed_guard = guard(checked.graph);
+      if (!passed_guard.empty()) graph.drop_guards();
+    }
+    if (const std::string why = guard(graph); !why.empty()) throw Refused(why);
     // Now: lowering attention transposes K in place.
     nlohmann::json out;
     graph.serialize(out);
     text = out.dump();
-    check(handle == nullptr ? graph.build_operation_graph() : graph.build_operation_graph(handle), "making the graph");
+    fe::error_t e = handle == nullptr ? graph.build_operation_graph() : graph.build_operation_graph(handle);
+    if (e.get_code() == fe::error_code_t::GRAPH_NOT_SUPPORTED) throw Refused(front_end_says(e.get_message()));
+    check(e, "making the graph");
   }
 
   int add(const fe::ManagedOpaqueDescriptor& config) {
@@ -380,23 +415,27 @@ struct Graph::Parts {
   }
 };
 
-Graph::Graph(const Library& library, const Description& d, int sm, const std::string& device_properties) {
+Graph::Graph(const Library& library, const Description& d, int sm, const std::string& device_properties, Guards guards) {
   if (library.version() < 90800)
     throw Refused("cuDNN " + library.version_text() + " cannot plan for a device that is not here; that needs 9.8 or newer");
   parts_ = std::make_unique<Parts>(d, sm);
   parts_->properties = std::make_shared<fe::DeviceProperties>();
   check(parts_->properties->deserialize({device_properties.begin(), device_properties.end()}), "describing the device");
   parts_->graph.set_device_properties(parts_->properties);
-  parts_->lower();
+  parts_->lower(d, sm, guards);
 }
 
-Graph::Graph(const Library&, const Description& d, int sm) : parts_(std::make_unique<Parts>(d, sm)) {
+Graph::Graph(const Library&, const Description& d, int sm, Guards guards) : parts_(std::make_unique<Parts>(d, sm)) {
   parts_->handle = handle_of_context();
-  parts_->lower();
+  parts_->lower(d, sm, guards);
 }
 
 Graph::~Graph() = default;
 Graph::Graph(Graph&&) noexcept = default;
+
+const std::string& Graph::passed_guard() const {
+  return parts_->passed_guard;
+}
 
 std::string Graph::json() const {
   return parts_->text;

@@ -42,6 +42,7 @@ enum class Op : std::uint8_t {
   convolution,             // {X, W} -> Y, cross-correlation over two spatial dims, of which the first is 1
   transposed_convolution,  // {Y', W} -> X': gradient of a convolution for its data
   matmul,                  // {A, B} -> C
+  copy,
   add,
   subtract,
   multiply,
@@ -78,12 +79,18 @@ struct Description {
   std::vector<Step> steps;
   /// Contents of memory that is no operand of the problem, by Tensor::id.
   std::map<std::int64_t, std::vector<std::byte>> memory{};
+  /// Graphs that run after this one where no engine takes the whole in one. They share memory by Tensor::id.
+  std::vector<Description> next{};
+  /// Bytes of memory that one graph writes and a later one reads, by Tensor::id; of the first graph.
+  std::map<std::int64_t, std::size_t> between{};
 
   int add(Tensor);
   void add(Step);
+  /// This graph and those that follow.
+  std::vector<const Description*> chain() const;
 };
 
-/// Equal for equal graphs.
+/// Equal for equal graphs and chains of them.
 std::string key(const Description&);
 
 /// As memory holds them: fp32, and 32-bit integers.
@@ -101,6 +108,9 @@ struct Candidate {
 };
 
 enum class Mode : std::uint8_t { a, b, fallback };
+
+/// The front end's checks by version, device and shape, which keep users away from known defects.
+enum class Guards : std::uint8_t { on, off };
 
 /// Why this build of assay has no cuDNN part; empty when it has one.
 std::string absent();
@@ -121,16 +131,18 @@ class Library {
   std::int64_t version_ = 0;
 };
 
-/// One graph on one device. Its methods throw Refused or Error.
+/// One graph, the first of its chain, on one device. Its methods throw Refused or Error.
 class Graph {
  public:
   /// For a device that is described (JSON, as cuDNN's device properties descriptor takes it), not here. Needs cuDNN 9.8.
-  Graph(const Library&, const Description&, int sm, const std::string& device_properties);
+  Graph(const Library&, const Description&, int sm, const std::string& device_properties, Guards = Guards::on);
   /// For the device of the calling thread's current context.
-  Graph(const Library&, const Description&, int sm);
+  Graph(const Library&, const Description&, int sm, Guards = Guards::on);
   ~Graph();
   Graph(Graph&&) noexcept;
 
+  /// With the guards off: what the front end would have refused it for; empty when it would not.
+  const std::string& passed_guard() const;
   /// The front end's own serialisation: tensors and steps as they were given to cuDNN.
   std::string json() const;
   /// Engines that cuDNN numbers for this graph, 0 ... count - 1; most of them refuse it.

@@ -5,11 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "probes/library/opened.hpp"
+#include "probes/ops/cudnn_graphs.hpp"
+#include "probes/ops/cudnn_plans.hpp"
 #include "probes/ops/device_call.hpp"
+#include "probes/ops/op.hpp"
 #include "probes/ops/own_code.hpp"
 
 namespace assay {
@@ -18,44 +20,64 @@ namespace {
 
 const char* const documentation = "cuDNN backend API, cudnnBackendNumericalNote_t";
 
-/// "mode=A", "mode=B", "mode=fallback": the first proposal that becomes a plan; "engine=28": that engine with its own knobs.
-struct Choice {
-  std::optional<cudnn::Mode> mode;
-  std::int64_t engine = -1;
-};
-
-std::optional<Choice> parse(std::string_view variant) {
-  if (variant == "mode=A") return Choice{.mode = cudnn::Mode::a};
-  if (variant == "mode=B") return Choice{.mode = cudnn::Mode::b};
-  if (variant == "mode=fallback") return Choice{.mode = cudnn::Mode::fallback};
-  if (!variant.starts_with("engine=")) return std::nullopt;
-  Choice c;
-  const char* const end = variant.data() + variant.size();
-  const auto [stop, error] = std::from_chars(variant.data() + 7, end, c.engine);
-  return error == std::errc{} && stop == end && c.engine >= 0 ? std::optional(c) : std::nullopt;
-}
-
 bool has(const std::vector<std::string>& notes, std::string_view note) {
   return std::find(notes.begin(), notes.end(), note) != notes.end();
+}
+
+/// The same case with another size, so that its plan leaves other sizes, workspace and constants behind in the handle.
+Problem other_shape(const Problem& p) {
+  const Op& op = find_op(p.id.op);
+  for (const std::string_view key : {"m", "l", "sq", "rows"}) {
+    const auto found = std::ranges::find(p.id.values, key, &std::pair<std::string, std::string>::first);
+    if (found == p.id.values.end()) continue;
+    const std::int64_t size = p.id.integer(key);
+    for (const std::int64_t other : {2 * size + 1, size / 2}) try {
+        CaseId id = p.id;
+        id.set(key, fmt::format("{}", other));
+        Problem made = make_problem(to_string(id, op.grammar));
+        static_cast<void>(op.cudnn_graph(made));
+        return made;
+      } catch (const CaseError&) {
+      } catch (const Unsupported&) {
+      }
+  }
+  throw Unsupported("no other size of this case has a graph");
 }
 
 class GraphCall final : public DeviceCall {
  public:
   GraphCall(const Problem& problem, const TargetSpec& spec, const CudnnFamily& family)
-      : DeviceCall(problem, spec), family_(family), description_(family.graph(problem)), library_(open(spec)), graph_(make()) {
-    try {
-      index_ = choose(*parse(spec.variant));
-    } catch (const cudnn::Refused& e) {
-      throw Unsupported(e.what());
+      : DeviceCall(problem, spec), family_(family), choice_(*parse_cudnn_variant(spec.variant)), library_(open(spec)) {
+    using State = CudnnChoice::State;
+    Memory operands;
+    for (std::size_t i = 0; i < problem.operands.size(); ++i) operands[cudnn_id(i)] = element0(i);
+    if (choice_.state == State::other_shape) {
+      const Problem other = other_shape(problem);
+      Memory theirs;
+      for (std::size_t i = 0; i < other.operands.size(); ++i) {
+        const Operand& o = other.operands[i];
+        const std::size_t element = size_bytes(o.dtype);
+        const auto at =
+            scratch(static_cast<std::size_t>(storage_elements(o)) * element, "an operand of the other shape").address();
+        theirs[cudnn_id(i)] = device::device_pointer(at + static_cast<std::size_t>(o.offset) * element);
+      }
+      before_ = prepare(other, std::move(theirs));
+      before_is_ = to_string(other.id, find_op(other.id.op).grammar);
+    } else if (choice_.state == State::twice) {
+      before_ = prepare(problem, operands);
+      before_is_ = fmt::format("the same problem: {}, workspace {}", cudnn_plan_names(before_->plans),
+                               cudnn_merged(before_->plans).workspace);
     }
-    workspace_ = scratch(static_cast<std::size_t>(std::max<std::int64_t>(0, candidate().workspace)), "the workspace").address();
-    for (std::size_t i = 0; i < problem.operands.size(); ++i) memory_[static_cast<std::int64_t>(i) + 1] = element0(i);
-    for (const auto& [id, bytes] : description_.memory)
-      memory_[id] = device::device_pointer(constant(bytes, fmt::format("constant {}", id)).address());
+    own_ = prepare(problem, std::move(operands));
   }
 
  private:
-  const cudnn::Candidate& candidate() const { return graph_.candidates()[static_cast<std::size_t>(index_)]; }
+  using Memory = std::map<std::int64_t, void*>;
+  struct Prepared {
+    std::vector<CudnnPlan> plans;
+    std::vector<void*> workspaces;
+    Memory memory;
+  };
 
   static const cudnn::Library& open(const TargetSpec& spec) {
     // cuDNN looks for these by name; a library that is mapped answers to its soname.
@@ -64,64 +86,67 @@ class GraphCall final : public DeviceCall {
     return cudnn::Library::open(spec.library, spec.driver());
   }
 
-  cudnn::Graph make() const {
+  Prepared prepare(const Problem& p, Memory memory) {
     context().make_current();
+    const cudnn::Description description = family_.graph(p);
+    Prepared out;
     try {
-      return {library_, description_, context().sm()};
+      out.plans = cudnn_plans(description, choice_, [this](const cudnn::Description& d) {
+        return cudnn::Graph(library_, d, context().sm(), choice_.guards);
+      });
     } catch (const cudnn::Refused& e) {
       throw Unsupported(e.what());
     }
+    out.memory = std::move(memory);
+    for (const CudnnPlan& plan : out.plans)
+      out.workspaces.push_back(device::device_pointer(
+          scratch(static_cast<std::size_t>(std::max<std::int64_t>(0, plan.candidate().workspace)), "the workspace").address()));
+    for (const auto& [id, bytes] : description.between)
+      out.memory[id] = device::device_pointer(scratch(bytes, fmt::format("memory {} between graphs", id)).address());
+    for (const cudnn::Description* d : description.chain())
+      for (const auto& [id, bytes] : d->memory)
+        out.memory[id] = device::device_pointer(constant(bytes, fmt::format("constant {}", id)).address());
+    return out;
   }
 
-  int choose(const Choice& choice) {
-    if (!choice.mode) {
-      const int index = graph_.propose_engine(choice.engine);
-      graph_.finalise(index);
-      return index;
-    }
-    const std::vector<int> proposed = graph_.propose(*choice.mode);
-    std::string why = "the heuristic proposes nothing";
-    for (const int index : proposed) try {
-        graph_.finalise(index);
-        passed_over_ = index == proposed.front() ? "" : why;
-        return index;
-      } catch (const cudnn::Refused& e) {
-        why = e.what();
-      } catch (const cudnn::Error& e) {
-        why = e.what();
-      }
-    throw cudnn::Refused(fmt::format("none of {} proposals became a plan; the last: {}", proposed.size(), why));
+  static void queue(const Prepared& what, const device::Stream& stream) {
+    for (std::size_t i = 0; i < what.plans.size(); ++i)
+      what.plans[i].graph.execute(what.plans[i].index, stream.get(), what.memory, what.workspaces[i]);
   }
 
   void queue_on(const device::Stream& stream) override {
-    graph_.execute(index_, stream.get(), memory_, device::device_pointer(workspace_));
+    if (before_) queue(*before_, stream);
+    queue(*own_, stream);
   }
 
   void fill(CallReport& out) override {
-    const cudnn::Candidate& c = candidate();
+    const cudnn::Candidate c = cudnn_merged(own_->plans);
     out.arithmetic = family_.arithmetic(problem(), c, context().sm());
     // An engine without this note gives equal bits for equal calls.
     if (!has(c.numerical, "nondeterministic")) out.contract.repeatable = {true, documentation};
     if (has(c.numerical, "strict NaN propagation")) out.contract.nan_propagates = {true, documentation};
-    out.algorithm = c.name();
-    out.plan = graph_.plan_json(index_);
+    out.algorithm = cudnn_plan_names(own_->plans);
+    out.plan = cudnn_plan_json(own_->plans);
+    std::vector<std::int64_t> engines;
+    for (const CudnnPlan& p : own_->plans) {
+      engines.push_back(p.candidate().engine);
+      if (!p.passed_over.empty()) out.facts["passed over"] = p.passed_over;
+      if (!p.graph.passed_guard().empty()) out.facts["guard passed over"] = p.graph.passed_guard();
+    }
     out.facts["version"] = fmt::format("cuDNN {}, {}", library_.version_text(), out.facts["version"]);
     out.facts["front end"] = cudnn::front_end_version();
-    out.facts["engine"] = fmt::format("{}", c.engine);
+    out.facts["engine"] = fmt::format("{}", fmt::join(engines, ", "));
     out.facts["numerical notes"] = fmt::format("{}", fmt::join(c.numerical, ", "));
     out.facts["behaviour notes"] = fmt::format("{}", fmt::join(c.behaviour, ", "));
     out.facts["workspace"] = fmt::format("{}", c.workspace);
-    if (!passed_over_.empty()) out.facts["passed over"] = passed_over_;
+    if (before_) out.facts["executed before"] = before_is_;
   }
 
   CudnnFamily family_;
-  cudnn::Description description_;
+  CudnnChoice choice_;
   const cudnn::Library& library_;
-  cudnn::Graph graph_;
-  int index_ = -1;
-  std::string passed_over_;
-  cuda::CUdeviceptr workspace_ = 0;
-  std::map<std::int64_t, void*> memory_;
+  std::optional<Prepared> before_, own_;
+  std::string before_is_;
 };
 
 }  // namespace
@@ -164,10 +189,18 @@ Arithmetic cudnn_arithmetic(const cudnn::Candidate& c, DType in, DType out, std:
   return a;
 }
 
+cudnn::Candidate cudnn_without_products(cudnn::Candidate c) {
+  std::erase(c.numerical, "tensor core");
+  return c;
+}
+
 Target cudnn_target(const CudnnFamily& family) {
   const auto refuses = [family](const Problem& p, const TargetSpec& spec) -> std::optional<std::string> {
-    if (!parse(spec.variant))
-      return fmt::format("variants are mode=A, mode=B, mode=fallback and engine=N, not \"{}\"", spec.variant);
+    if (!parse_cudnn_variant(spec.variant))
+      return fmt::format(
+          "variants are mode=A, mode=B, mode=fallback and engine=N, then +guards=off, +state=other_shape or "
+          "+state=twice, not \"{}\"",
+          spec.variant);
     try {
       family.graph(p);
     } catch (const Unsupported& e) {
@@ -180,12 +213,13 @@ Target cudnn_target(const CudnnFamily& family) {
     return std::make_unique<GraphCall>(p, spec, family);
   };
   Target t{.name = "cudnn",
-           .summary = family.summary + "; variants mode=A, mode=B, mode=fallback, engine=N",
+           .summary = family.summary + "; variants mode=A, mode=B, mode=fallback, engine=N; then +guards=off, +state=...",
            .refuses = refuses,
            .prepare = prepare,
-           .variants = {"mode=A", "mode=B", "mode=fallback"},
+           .variants = cudnn_variants(),
            .on_device = true,
-           .library_role = "cudnn"};
+           .library_role = "cudnn",
+           .deep_variants = cudnn_deep_variants(family.engines)};
   return t;
 }
 

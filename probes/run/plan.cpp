@@ -31,7 +31,7 @@ json to_json(const cudnn::Candidate& c) {
 }
 
 /// "state" of a candidate: "plan", "compiled" (and the driver is a stub, which loads nothing) or "failed".
-json offered(cudnn::Graph& graph, bool finalise) {
+json offered(cudnn::Graph& graph, int plans) {
   json out = {{"engines", graph.engine_count()}, {"modes", json::object()}, {"candidates", json::array()}};
   for (const auto& [mode, name] : modes) {
     try {
@@ -42,6 +42,7 @@ json offered(cudnn::Graph& graph, bool finalise) {
   }
   for (std::size_t i = 0; i < graph.candidates().size(); ++i) {
     std::string why, state = "plan";
+    const bool finalise = plans < 0 || static_cast<int>(i) < plans;
     if (finalise) {
       try {
         graph.finalise(static_cast<int>(i));
@@ -76,18 +77,21 @@ json plan_case(const PlanSet& set, const std::string& case_id) {
   const cudnn::Library& library = cudnn::Library::open(set.cudnn, set.driver);
   const Problem problem = make_problem(case_id);
   const Op& op = find_op(case_op(case_id));
-  json out;
+  json graphs = json::array();
   try {
     if (!op.cudnn_graph) throw Unsupported(fmt::format("there is no graph for {}", op.name));
-    cudnn::Graph graph(library, op.cudnn_graph(problem), set.sm, set.device);
-    out = offered(graph, set.finalise);
+    const cudnn::Description whole = op.cudnn_graph(problem);
+    for (const cudnn::Description* d : whole.chain()) try {
+        cudnn::Graph graph(library, *d, set.sm, set.device, set.guards ? cudnn::Guards::on : cudnn::Guards::off);
+        graphs.push_back(offered(graph, set.plans));
+        if (!graph.passed_guard().empty()) graphs.back()["guard"] = graph.passed_guard();
+      } catch (const cudnn::Refused& e) {
+        graphs.push_back({{"refused", e.what()}});
+      }
   } catch (const Unsupported& e) {
-    out = {{"refused", e.what()}};
-  } catch (const cudnn::Refused& e) {
-    out = {{"refused", e.what()}};
+    graphs = {{{"refused", e.what()}}};
   }
-  out["cudnn"] = library.version_text();
-  return out;
+  return {{"cudnn", library.version_text()}, {"graphs", std::move(graphs)}};
 }
 
 json plan_cases(const PlanSet& set, const std::vector<std::string>& cases, std::string& cudnn_version,
@@ -106,34 +110,38 @@ json plan_cases(const PlanSet& set, const std::vector<std::string>& cases, std::
       worker.emplace(TargetSpec{.target = "plan", .variant = {}, .library = {}, .environment = device_environment(false)},
                      arena.fd());
     const Answer answer = worker->ask({{"do", "plan"}, {"case", id}, {"set", to_json(set)}}, case_deadline_s);
-    json entry;
     if (answer.interrupted) break;
+    json graphs = json::array();
     if (!answer.reply) {
-      entry = {{"error", answer.death}};
+      graphs.push_back({{"error", answer.death}});
     } else if (answer.reply->kind == ReplyKind::unavailable) {
       throw LibraryError(answer.reply->reason);
     } else if (answer.reply->kind != ReplyKind::ok) {
-      entry = {{"error", answer.reply->reason}};
+      graphs.push_back({{"error", answer.reply->reason}});
     } else {
-      entry = json::parse(answer.reply->plan);
-      cudnn_version = entry.at("cudnn");
-      entry.erase("cudnn");
+      json reply = json::parse(answer.reply->plan);
+      cudnn_version = reply.at("cudnn");
+      graphs = std::move(reply.at("graphs"));
     }
-    entry["case"] = id;
-    done(entry);
-    out.push_back(std::move(entry));
+    for (std::size_t i = 0; i < graphs.size(); ++i) {
+      json& entry = graphs[i];
+      entry["case"] = id;
+      if (graphs.size() > 1) entry["graph"] = i + 1, entry["graphs"] = graphs.size();
+      done(entry);
+      out.push_back(std::move(entry));
+    }
   }
   return out;
 }
 
 json to_json(const PlanSet& s) {
-  return {{"cudnn", s.cudnn}, {"driver", s.driver}, {"beside", s.beside},
-          {"sm", s.sm},       {"device", s.device}, {"finalise", s.finalise}};
+  return {{"cudnn", s.cudnn},   {"driver", s.driver}, {"beside", s.beside}, {"sm", s.sm},
+          {"device", s.device}, {"plans", s.plans},   {"guards", s.guards}};
 }
 
 PlanSet plan_set_from_json(const json& j) {
-  return {j.at("cudnn"), j.at("driver"), j.at("beside").get<std::vector<std::string>>(),
-          j.at("sm"),    j.at("device"), j.at("finalise")};
+  return {j.at("cudnn"), j.at("driver"), j.at("beside").get<std::vector<std::string>>(), j.at("sm"), j.at("device"),
+          j.at("plans"), j.at("guards")};
 }
 
 }  // namespace assay

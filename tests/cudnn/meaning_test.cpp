@@ -13,6 +13,7 @@
 #include "probes/library/device_files.hpp"
 #include "probes/library/library.hpp"
 #include "probes/ops/cudnn_graphs.hpp"
+#include "probes/ops/cudnn_plans.hpp"
 #include "probes/ops/embedded_devices.hpp"
 #include "probes/ops/own_code.hpp"
 
@@ -38,10 +39,14 @@ class EvaluatedCall final : public Call {
  public:
   EvaluatedCall(const Problem& p, const std::function<void(json&)>& change)
       : problem_(p), description_(find_op(p.id.op).cudnn_graph(p)) {
-    const cudnn::Graph graph(cudnn::Library::open(cudnn_file, driver_file), description_, device().at("sm"),
-                             device().at("properties").dump());
-    graph_ = json::parse(graph.json());
-    change(graph_);
+    for (const cudnn::Description* d : description_.chain()) {
+      const cudnn::Graph graph(cudnn::Library::open(cudnn_file, driver_file), *d, device().at("sm"),
+                               device().at("properties").dump());
+      graphs_.push_back(json::parse(graph.json()));
+      for (const auto& [id, bytes] : d->memory) description_.memory[id] = bytes;
+    }
+    for (const auto& [id, bytes] : description_.between) description_.memory[id].resize(bytes);
+    change(graphs_.back());
   }
   void load(Images images) override { images_ = images; }
   void execute() override {
@@ -51,7 +56,7 @@ class EvaluatedCall final : public Call {
       memory[cudnn_id(i)] = images_[i].storage + o.offset * static_cast<std::int64_t>(size_bytes(o.dtype));
     }
     for (auto& [id, bytes] : description_.memory) memory[id] = bytes.data();
-    cudnn_test::evaluate(graph_, memory);
+    for (const json& graph : graphs_) cudnn_test::evaluate(graph, memory);
   }
   void store(Images) override {}
   CallReport report() override {
@@ -66,7 +71,7 @@ class EvaluatedCall final : public Call {
  private:
   Problem problem_;
   cudnn::Description description_;
-  json graph_;
+  std::vector<json> graphs_;
   Images images_;
 };
 
@@ -159,6 +164,64 @@ TEST_CASE("a graph that says something else is seen") {
     CHECK(verdict(right, 1).verdict == report::Verdict::pass);
     CHECK(verdict(bad, 1).verdict != report::Verdict::pass);
   }
+}
+
+TEST_CASE("a problem planned twice in one process, and after another shape, gets the same engine, knobs, workspace and plan") {
+  const auto make = [](const cudnn::Description& d) {
+    return cudnn::Graph(cudnn::Library::open(cudnn_file, driver_file), d, device().at("sm"), device().at("properties").dump());
+  };
+  const auto planned = [&](const char* id, const char* variant) {
+    const std::vector<CudnnPlan> plans =
+        cudnn_plans(find_op(case_op(id)).cudnn_graph(make_problem(id)), *parse_cudnn_variant(variant), make);
+    const cudnn::Candidate all = cudnn_merged(plans);
+    CHECK(all.workspace >= 0);
+    CHECK(json::accept(cudnn_plan_json(plans)));
+    return fmt::format("{} of {} graphs, workspace {}: {}", cudnn_plan_names(plans), plans.size(), all.workspace,
+                       cudnn_plan_json(plans));
+  };
+  const std::pair<const char*, const char*> cases[] = {
+      {"g1:conv1d:n=2,cin=16,cout=32,l=100,k=3,padl=1,padr=1", "mode=A"},
+      {"g1:gemm:m=64,n=48,k=512,in=bf16", "mode=B"},
+      {"g1:layernorm:rows=9,n=256,gamma=1,beta=1", "mode=A"},
+      {"g1:softmax:rows=9,n=67", "mode=fallback"},
+      {"g1:conv1d:n=2,cin=16,cout=32,l=100,k=3,padl=1,padr=1", "engine=0"},
+  };
+  std::set<std::string> different;
+  for (const auto& [id, variant] : cases) {
+    CAPTURE(id);
+    CAPTURE(variant);
+    const std::string first = planned(id, variant);
+    CHECK((planned(id, variant) == first));  // in brackets: thousands of characters
+    planned("g1:conv1d:n=1,cin=8,cout=8,l=37,k=5,padl=2,padr=2", "mode=A");
+    CHECK((planned(id, variant) == first));  // in brackets: thousands of characters
+    different.insert(first);
+  }
+  CHECK(different.size() == std::size(cases));
+  CHECK(planned("g1:softmax:rows=9,n=67", "mode=A").find(" of 3 graphs") != std::string::npos);
+  // Beyond what cuDNN numbers, and an engine that it numbers but that does not take the graph: its words, no crash.
+  CHECK_THROWS_WITH_AS(planned("g1:gemm:m=64,n=48,k=512", "engine=99"),
+                       doctest::Contains("numbers the engines of this graph 0 to"), cudnn::Refused);
+  CHECK_THROWS_AS(planned("g1:softmax:rows=9,n=67", "engine=0"), cudnn::Refused);
+}
+
+TEST_CASE("what cuDNN alone would plan is planned without the front end's guards, and the guard is on record") {
+  const Problem p = make_problem("g1:attention:hq=2,sq=17,skv=9,window=5,d=64,in=bf16");
+  const cudnn::Description d = find_op("attention").cudnn_graph(p);
+  const auto with = [&](cudnn::Guards guards) {
+    return cudnn::Graph(cudnn::Library::open(cudnn_file, driver_file), d, device().at("sm"), device().at("properties").dump(),
+                        guards);
+  };
+  CHECK_THROWS_WITH_AS(with(cudnn::Guards::on), doctest::Contains("refuses it before cuDNN is asked: Sliding window"),
+                       cudnn::Refused);
+  cudnn::Graph graph = with(cudnn::Guards::off);
+  CHECK(graph.passed_guard().find("cudnn-frontend " + cudnn::front_end_version()) == 0);
+  CHECK(!graph.propose(cudnn::Mode::a).empty());
+  // Where no guard speaks, nothing is taken out.
+  const cudnn::Description plain = find_op("attention").cudnn_graph(make_problem("g1:attention:hq=2,sq=9,skv=17,d=64,in=bf16"));
+  CHECK(cudnn::Graph(cudnn::Library::open(cudnn_file, driver_file), plain, device().at("sm"), device().at("properties").dump(),
+                     cudnn::Guards::off)
+            .passed_guard()
+            .empty());
 }
 
 int main(int argc, char** argv) {

@@ -40,6 +40,6 @@ SUCCEEDS(cuFuncSetAttribute)
   X(cuLaunchCooperativeKernel) X(cuFuncGetAttribute) X(cuKernelGetAttribute) X(cuTensorMapEncodeTiled) \
   X(cuOccupancyMaxPotentialClusterSize) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLinkCreate) X(cuLinkCreate_v2) \
   X(cuLinkAddFile_v2) X(cuLinkAddData) X(cuLinkAddData_v2) X(cuLinkComplete) X(cuLinkDestroy) X(cuLibraryLoadFromFile) \
-  X(cuGetProcAddress_v2)
+  X(cuGetProcAddress_v2) X(cuTensorMapEncodeIm2col)
 // clang-format on
 EACH(REFUSES)

@@ -33,7 +33,7 @@ THIRD_PARTY = {
     "probes": re.compile(r"(nlohmann/|fmt/|CLI/|Eigen/|omp\.h$|[a-z]?mmintrin\.h$|immintrin\.h$)"),
 }
 # The one file that may include headers of NVIDIA's: cudnn-frontend, which itself includes cudnn.h.
-CUDA_ALLOWED = {"probes/library/cudnn_graph.cpp": ("cudnn_frontend.h",)}
+CUDA_ALLOWED = {file: ("cudnn_frontend.h",) for file in ("probes/library/cudnn_graph.cpp", "probes/library/cudnn_unguarded.hpp")}
 KNOWN_THIRD_PARTY = re.compile(r"(Eigen/|nlohmann/|fmt/|CLI/|doctest/|xxhash\.h$|omp\.h$|[a-z]?mmintrin\.h$|immintrin\.h$|boost/|gtest/)")
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include\b[ \t]*(\S[^\n]*)', re.M)

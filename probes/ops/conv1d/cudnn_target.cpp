@@ -31,10 +31,12 @@ cudnn::Description cudnn_graph(const Problem& p) {
 Target cudnn_target() {
   return assay::cudnn_target({.summary = "cuDNN's convolution, opened by path",
                               .graph = cudnn_graph,
-                              .arithmetic = [](const Problem& p, const cudnn::Candidate& plan, int sm) {
-                                const Call c = call_of(p);
-                                return cudnn_arithmetic(plan, c.in, c.out, c.group_in() * c.k, sm);
-                              }});
+                              .arithmetic =
+                                  [](const Problem& p, const cudnn::Candidate& plan, int sm) {
+                                    const Call c = call_of(p);
+                                    return cudnn_arithmetic(plan, c.in, c.out, c.group_in() * c.k, sm);
+                                  },
+                              .engines = 100});
 }
 
 }  // namespace assay::conv1d

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm as a graph of cuDNN: a matmul, then alpha, bias and activation as pointwise steps in fp32.
+// gemm as a graph of cuDNN: a matmul, then alpha, beta C, bias and activation as pointwise steps in fp32. With beta a graph
+// before it copies C, because nothing promises that a plan may write the memory that it reads.
 #include "probes/ops/cudnn_target.hpp"
 
 #include "probes/ops/cudnn_graphs.hpp"
@@ -19,6 +20,30 @@ cudnn::Tensor matrix(std::string name, DType t, const Layout& at, std::int64_t b
           .strides = {one ? std::max(rows * at.row, columns * at.column) : at.entry, at.row, at.column}};
 }
 
+constexpr std::int64_t id_of_copy = 101;
+
+/// `first` copies C as it was; a step of `d` multiplies the copy by beta. The index of its result in `d`.
+int copied_and_scaled(cudnn::Description& first, cudnn::Description& d, const cudnn::Tensor& to, const Call& c) {
+  // The pointwise engines want four dims and channels last: what lies side by side in memory are the channels.
+  const bool row_major = to.strides[2] == 1;
+  const std::int64_t channels = to.dims[row_major ? 2 : 1], positions = to.dims[row_major ? 1 : 2],
+                     entry = channels * positions;
+  cudnn::Tensor from{.name = "C before",
+                     .dtype = c.out,
+                     .dims = {c.batch, channels, 1, positions},
+                     .strides = {to.strides[0], to.strides[row_major ? 2 : 1], to.strides[0], to.strides[row_major ? 1 : 2]},
+                     .id = to.id};
+  cudnn::Tensor copy = from;
+  copy.name = "copy of C", copy.strides = {entry, 1, entry, channels}, copy.id = id_of_copy;
+  first.add({.op = cudnn::Op::copy, .inputs = {first.add(from)}, .outputs = {first.add(copy)}});
+  first.between = {{id_of_copy, static_cast<std::size_t>(c.batch * entry) * size_bytes(c.out)}};
+  copy.dims = to.dims, copy.strides = {entry, row_major ? channels : 1, row_major ? 1 : channels};
+  const int beta = d.add({.name = "beta", .dims = {1, 1, 1}, .strides = {1, 1, 1}, .value = static_cast<float>(c.beta)}),
+            read = d.add(copy), scaled = d.add(cudnn_virtual("beta C", to));
+  d.add({.op = cudnn::Op::multiply, .inputs = {read, beta}, .outputs = {scaled}});
+  return scaled;
+}
+
 cudnn::Op step_of(Activation a) {
   return a == Activation::relu ? cudnn::Op::relu : a == Activation::gelu_erf ? cudnn::Op::gelu_erf : cudnn::Op::gelu_tanh;
 }
@@ -29,7 +54,6 @@ cudnn::Description cudnn_graph(const Problem& p) {
   require_cudnn_formats(p);
   const Call c = call_of(p);
   if (c.pointer_array) throw Unsupported("cuDNN's matmul takes batches by stride");
-  if (c.beta != 0) throw Unsupported("cuDNN's matmul writes C without reading it: there is no beta");
   cudnn::Description d;
   cudnn::Tensor a = matrix("A", c.in, layout_a(c, p), c.batch, c.m, c.k),
                 b = matrix("B", c.in, layout_b(c, p), c.batch, c.k, c.n),
@@ -45,6 +69,11 @@ cudnn::Description cudnn_graph(const Problem& p) {
         {.op = cudnn::Op::multiply,
          .inputs = {d.add({.name = "alpha", .dims = {1, 1, 1}, .strides = {1, 1, 1}, .value = static_cast<float>(c.alpha)})},
          .outputs = {}});
+  cudnn::Description first;
+  if (c.beta != 0) {
+    const int scaled = copied_and_scaled(first, d, to, c);
+    after.push_back({.op = cudnn::Op::add, .inputs = {scaled}, .outputs = {}});
+  }
   if (c.bias)
     after.push_back(
         {.op = cudnn::Op::add,
@@ -63,7 +92,9 @@ cudnn::Description cudnn_graph(const Problem& p) {
     after[i].outputs = {made};
     d.add(after[i]);
   }
-  return d;
+  if (first.steps.empty()) return d;
+  first.next = {std::move(d)};
+  return first;
 }
 
 Target cudnn_target() {
