@@ -64,6 +64,7 @@ struct Op {
   /// A cheap look at the whole main output of a problem that is judged on rows: the rows in which something is out of line,
   /// sorted; they are judged as well. It decides nothing by itself, so it cannot raise a false alarm.
   std::function<std::vector<std::int64_t>(const Problem&, Storage inputs, std::span<const std::byte> output)> suspicious{};
+  std::string_view looked_at_by{};  // what that look is, for the record: "combination", "range"
   /// The problem as a graph for cuDNN; unset: cuDNN has nothing like it. Throws Unsupported.
   std::function<cudnn::Description(const Problem&)> cudnn_graph{};
   /// Checks all of the main output of a large problem for a fraction of what its truth costs; nothing: compare it whole.

@@ -127,7 +127,7 @@ Judgement judge_values(const Problem& p, const Measurement& m, const Finding& d,
   return {Verdict::pass, "", ""};
 }
 
-report::Comparison comparison(const Finding& d, const Problem& p, std::int64_t sampled, bool combined) {
+report::Comparison comparison(const Finding& d, const Problem& p, std::int64_t sampled, const std::string& looked_at_by) {
   report::Comparison c;
   c.compared = d.compared, c.bad = d.bad, c.over_iid = d.over_iid;
   c.nan_unexpected = d.nan_unexpected, c.nan_missing = d.nan_missing, c.inf_mismatch = d.inf_mismatch;
@@ -144,7 +144,7 @@ report::Comparison comparison(const Finding& d, const Problem& p, std::int64_t s
   c.smallest_fault = d.median_bound_over_rms, c.blind_fraction = d.blind_fraction;
   c.sampled = sampled > 0 && d.verification.empty();
   c.verification = !d.verification.empty() ? d.verification
-                   : sampled > 0           ? fmt::format("rows:{}{}", sampled, combined ? "+combination" : "")
+                   : sampled > 0           ? fmt::format("rows:{}{}{}", sampled, looked_at_by.empty() ? "" : "+", looked_at_by)
                                            : "whole";
   if (d.exact && d.verification.empty()) c.verification += ",exact";
   return c;
@@ -244,8 +244,8 @@ report::Record make_record(Truth& truth, const TargetSpec& spec, const Measureme
                   {"masked row is NaN", promise(c.masked_row_is_nan)},
                   {"masked row is zero", promise(c.masked_row_is_zero)},
                   {"activation of -Inf is its limit", promise(c.limit_at_infinity)}};
-  r.comparison = comparison(m.first, p, m.first_rows, m.combined);
-  if (m.second && questioned) r.second = comparison(*m.second, p, m.second_rows, m.combined);
+  r.comparison = comparison(m.first, p, m.first_rows, m.looked_at_by);
+  if (m.second && questioned) r.second = comparison(*m.second, p, m.second_rows, m.looked_at_by);
   const Finding& shown = m.first.bad + m.first.over_iid > 0 || !m.second ? m.first : *m.second;
   r.bad_indices = shown.bad_indices;
   r.output_dims = p.operands[shown.operand].dims;

@@ -138,7 +138,7 @@ class Session {
     }
     if (!data.rows.empty() && truth_.op().suspicious) {
       const std::vector<std::span<const std::byte>> inputs(data.storage.begin(), data.storage.end());
-      m_.combined = true;
+      m_.looked_at_by = truth_.op().looked_at_by;
       Truth::judge_more(data,
                         truth_.op().suspicious(problem(), inputs, arena_.storage(region(caller, truth_.outputs().front()))));
     }

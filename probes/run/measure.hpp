@@ -29,7 +29,7 @@ struct Measurement {
   Finding first;                                 // worst over the first call, its repeats, all callers and all outputs
   std::optional<Finding> second;                 // other data through the same prepared call
   std::int64_t first_rows = 0, second_rows = 0;  // rows compared in each; 0: all
-  bool combined = false;                         // all of the output was looked at through random combinations
+  std::string looked_at_by;                      // how elements outside those rows were looked at: Op::looked_at_by
   std::int64_t bytes_outside = 0;                // written outside the logical output, guards and gaps
   std::string outside;                           // where: "after the end of C", ...
   bool inputs_changed = false;

@@ -491,6 +491,7 @@ Op make() {
   op.bound = bound;
   op.sampled_rows = sampled_rows;
   op.suspicious = suspicious;
+  op.looked_at_by = "range";
   op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("attention");
   op.targets = {eigen_target(),

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "probes/library/cudnn_graph.hpp"
 #include "probes/ops/conv1d/targets.hpp"
@@ -208,15 +209,13 @@ std::vector<std::int64_t> sampled_rows(const Problem& p) {
 
 /// Convolution is linear in W: with signs r the sum of r_o y_o over the channels of a group is one convolution with the sum of
 /// r_o w_o, at 1/(cout/groups) of the cost. Whole numbers must agree; else within eight deviations of what rounding leaves.
-/// Out of line: the channels of a group and batch entry of which a position is.
-std::vector<std::int64_t> suspicious(const Problem& p, Storage inputs, std::span<const std::byte> output) {
-  const Call c = call_of(p);
-  const std::vector<double> x = gather(p.operands[0], inputs[0]), w = gather(p.operands[1], inputs[1]);
-  const std::vector<double> bias = c.bias ? gather(p.operands[2], inputs[2]) : std::vector<double>{};
-  const std::vector<double> y = gather(p.operands[c.output()], output);
+/// Out of line: the channels of a group and batch entry of which a position is. `draw`: which signs, 0 or 1.
+std::vector<std::int64_t> out_of_line(const Problem& p, const Call& c, const std::vector<double>& x,
+                                      const std::vector<double>& w, const std::vector<double>& bias,
+                                      const std::vector<double>& y, std::size_t draw) {
   const std::int64_t terms = c.group_in() * c.k;
   const auto sign = [&](std::int64_t o) {
-    return (philox_element(p.seed, 97, static_cast<std::uint64_t>(o))[0] & 1) != 0 ? 1.0 : -1.0;
+    return (philox_element(p.seed, 97, static_cast<std::uint64_t>(o))[draw] & 1) != 0 ? 1.0 : -1.0;
   };
   std::vector<double> combined(static_cast<std::size_t>(c.groups * terms)), combined_bias(c.bias ? combined.size() / terms : 0);
   for (std::int64_t o = 0; o < c.cout; ++o) {
@@ -247,6 +246,17 @@ std::vector<std::int64_t> suspicious(const Problem& p, Storage inputs, std::span
         break;
       }
     }
+  return rows;
+}
+
+/// Two draws: two equal errors at one position cancel in one of them with probability 1/2.
+std::vector<std::int64_t> suspicious(const Problem& p, Storage inputs, std::span<const std::byte> output) {
+  const Call c = call_of(p);
+  const std::vector<double> x = gather(p.operands[0], inputs[0]), w = gather(p.operands[1], inputs[1]);
+  const std::vector<double> bias = c.bias ? gather(p.operands[2], inputs[2]) : std::vector<double>{};
+  const std::vector<double> y = gather(p.operands[c.output()], output);
+  std::vector<std::int64_t> rows;
+  std::ranges::set_union(out_of_line(p, c, x, w, bias, y, 0), out_of_line(p, c, x, w, bias, y, 1), std::back_inserter(rows));
   return rows;
 }
 
@@ -298,6 +308,7 @@ Op make() {
   op.bound = bound;
   op.sampled_rows = sampled_rows;
   op.suspicious = suspicious;
+  op.looked_at_by = "combination";
   op.cudnn_graph = cudnn_graph;
   op.cases = embedded_cases("conv1d");
   op.targets = {eigen_target(),
