@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,7 +21,11 @@ struct Inputs {
   const Problem* problem = nullptr;
   std::map<std::string, std::vector<double>> values;
 
-  Quad at(const std::string& role, std::int64_t index) const { return values.at(role)[static_cast<std::size_t>(index)]; }
+  /// NaN outside: where a test has a key read wrongly, sizes are wrong too, and an oracle that strays must disagree.
+  Quad at(const std::string& role, std::int64_t index) const {
+    const std::vector<double>& v = values.at(role);
+    return index >= 0 && index < std::ssize(v) ? v[static_cast<std::size_t>(index)] : std::numeric_limits<double>::quiet_NaN();
+  }
   bool has(const std::string& role) const { return values.contains(role); }
   std::int64_t n(std::string_view key) const { return problem->id.integer(key); }
   const std::string& word(std::string_view key) const { return problem->id.word(key); }
